@@ -123,6 +123,8 @@ def _paragraph(gpu: _Row) -> Iterator[RenderableType]:
 
 def _facts(report: Report) -> Iterator[tuple[str, list[RenderableType]]]:
     yield "Keeps it up", [Text(words) for words in keeps_up(report)]
+    if seen := senses(report):
+        yield "Senses", [Text(words, style="dim") for words in seen]
     if found := findings(report):
         yield "Notes", [Text(words) for words in found]
     yield "Would stop it", [Text(words) for words in would_stop(report)]
@@ -148,7 +150,7 @@ def keeps_up(report: Report) -> list[str]:
     """Everything that keeps this machine from being stopped now."""
     gpus: Sequence[Report] = report["gpus"]
     lines = [f"held by {_hold(hold, report['time'])}" for hold in report["holds"]]
-    lines += [f"{clean(veto['source'])}: {clean(veto['reason'])}" for veto in report["vetoes"]]
+    lines += list(_vetoes(report))
     lines += [clean(report["lacking"])] if report.get("lacking") else []
     lines += _busy(report)
     if not gpus:
@@ -163,6 +165,32 @@ def keeps_up(report: Report) -> list[str]:
         lines.append(f"nothing: {_idle(report)}")
     if report["mode"] != "live":
         lines.append("dry run: nothing is ever stopped")
+    return lines
+
+
+def _vetoes(report: Report) -> Iterator[str]:
+    """What readers object: what a sense sees as a sentence, with how long ago and what would end it."""
+    seen = {(sense["name"], f"{one['who']} {one['what']}"): one["words"] for sense, one in _active(report)}
+    for veto in report["vetoes"]:
+        words = seen.get((veto["source"], veto["reason"])) or f"{veto['source']}: {veto['reason']}"
+        blocks = "; it blocks every stop" if veto.get("hatch") and (veto["source"], veto["reason"]) in seen else ""
+        yield clean(words + (", and unknown is never idle" if veto.get("unknown") else blocks))
+    if report.get("kept_since") is not None:
+        yield f"without that it would have been stopped {duration(report['time'] - report['kept_since'])} ago"
+
+
+def _active(report: Report) -> Iterator[tuple[Report, Report]]:
+    """Each sense that sees somebody, with whom."""
+    return ((sense, one) for sense in report["agent"].get("senses", ()) for one in sense["active"])
+
+
+def senses(report: Report) -> list[str]:
+    """What each sense sees now, and what it cannot see."""
+    lines = []
+    for sense in report["agent"].get("senses", ()):
+        words = "; ".join(one["words"] for one in sense["active"]) or sense["seen"]
+        cannot = f"cannot see everything: {sense['unknown']}" if sense["unknown"] else ""
+        lines.append(clean(f"{sense['name']}: {'; '.join(filter(None, (words, cannot)))}"))
     return lines
 
 

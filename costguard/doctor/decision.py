@@ -66,7 +66,8 @@ def checks(
     for veto in report["vetoes"]:
         if veto.get("hatch"):
             text = f"{veto['source']}: {veto['reason']}; it blocks every stop"
-            yield bad(text, "remove it when the machine may be stopped again")
+            standalone = f"set standalone = true in [senses.{veto['source']}] if nothing is scheduled here"
+            yield bad(text, standalone if veto.get("lets_go") else "remove it when the machine may be stopped again")
     for hold in report["holds"]:
         until = time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(hold["until"])) if hold["until"] else "?"
         yield note(

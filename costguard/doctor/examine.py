@@ -13,7 +13,7 @@ from costguard.cloud.access import CloudAccess
 from costguard.cloud.api import CloudError
 from costguard.config.options import OPTIONS
 from costguard.config.values import REFERENCE, show_date, show_share
-from costguard.doctor import decision, hardware, package, service
+from costguard.doctor import decision, hardware, package, senses, service
 from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, Verdict, bad, note, ok, warn
 from costguard.doctor.plans import BootTimes, PlanShown, plan_checks, plans
 from costguard.engine.words import duration, hanging, several
@@ -71,6 +71,7 @@ def examine(configuration: Configuration, agent: AgentAnswer, environ: Mapping[s
         ReportSection("Hardware", tuple(hardware.checks(bus, places, read=bool(seen)))),
         ReportSection("GPUs", tuple(_gpus(seen, answer, bus, effective, by))),
         ReportSection("Processes on GPUs", tuple(_holders(scan, by_minor))),
+        ReportSection("Senses", tuple(senses.checks(agent.report, rules, places["procfs"]))),
         ReportSection("Actions", tuple(_plans(planned, _actions(effective), agent))),
         ReportSection("Messages", tuple(_messages(effective, places, agent.report))),
         ReportSection("Decision", tuple(decision.checks(agent.report, rules, answer))),

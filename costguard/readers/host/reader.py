@@ -44,7 +44,8 @@ def now() -> Moment:
 class Senses:
     """Every sense that is switched on, and what its last look saw."""
 
-    def __init__(self, job: HostJob) -> None:
+    def __init__(self, job: HostJob, *, asking: bool = True) -> None:
+        """``asking``: also those that ask servers and programs, and take more than one look for it."""
         self._place = Place(proc=job.procfs, sys=job.sysfs, dev=job.devfs)
         self._processes = Processes(self._place)
         self._settings = job.senses
@@ -52,6 +53,8 @@ class Senses:
         self._unusable: dict[str, str] = {}
         for name in job.senses:
             self._begin(name)
+            if not asking and hasattr(self._senses.get(name), "go_on"):
+                del self._senses[name]
         self.sights: dict[str, Sight] = {}
 
     def _begin(self, name: str) -> None:

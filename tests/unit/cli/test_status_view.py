@@ -314,3 +314,31 @@ def test_the_limit_and_who_moved_it_stand_beside_the_deadline(moved: dict[str, A
     assert "costguard hold --past-deadline 2h" in text
     policy = Policy(mode="live", extend_max=0.0)._asdict()
     assert "--past-deadline" not in shown(deadline=limit, deadline_at=NOW + 1800.0, policy=policy)
+
+
+ANN = {
+    "who": "ann on pts/3", "what": "typed", "since": NOW - 7200.0, "last": NOW - 240.0, "lets_go": "30 min without input", "user": "ann",
+    "words": "ann on pts/3 typed 4 min ago, for 2 h; 30 min without input lets it go",
+}  # fmt: skip
+
+
+def test_who_keeps_it_up_is_named_with_what_would_end_it() -> None:
+    """How long ago, for how long; what each other sense sees, and what it cannot."""
+    senses = [
+        {"name": "terminals", "required": True, "hatch": False, "unknown": "", "seen": "", "active": [ANN]},
+        {"name": "traffic", "required": False, "hatch": False, "unknown": "", "seen": "no traffic", "active": []},
+        {"name": "jupyter", "required": True, "hatch": False, "unknown": "it answers 403", "seen": "", "active": []},
+    ]
+    vetoes = [
+        {"source": "terminals", "reason": "ann on pts/3 typed", "hatch": False, "lets_go": "30 min without input"},
+        {"source": "jupyter", "reason": "cannot be seen: it answers 403", "hatch": False, "unknown": True},
+    ]
+    text = " ".join(
+        shown(agent={**report()["agent"], "senses": senses}, vetoes=vetoes, kept_since=NOW - 3600.0).split()
+    )
+    assert f"Keeps it up {ANN['words']}" in text
+    assert "jupyter: cannot be seen: it answers 403, and unknown is never idle" in text
+    assert "without that it would have been stopped 1h ago" in text
+    assert "Senses terminals: ann on pts/3 typed" in text
+    assert "traffic: no traffic" in text
+    assert "jupyter: cannot see everything: it answers 403" in text
