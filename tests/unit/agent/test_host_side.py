@@ -169,7 +169,11 @@ def test_the_status_names_who_since_when_and_what_would_end_it() -> None:
     """Dates, and a sentence."""
     told = Told(until=3000.0)
     told.works(700.0, 9000.0)
-    told.world.at(2000.0, lambda: told.host.request(0, {"command": "status"}) and None)
+
+    def ask() -> None:
+        told.host.request(0, {"command": "status"})
+
+    told.world.at(2000.0, ask)
     report = told.run().reports[0]
     (sense,) = report["agent"]["senses"]
     (one,) = sense["active"]
