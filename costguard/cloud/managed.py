@@ -1,10 +1,10 @@
 """Whether this machine is a node of a scheduler: such a node ends by its scheduler's own power-down and in no other way.
 
 A node that stops behind its scheduler loses its jobs, hangs, or is replaced. The names in a cloud's tags stand with each
-plug-in; the daemons of the host stand here. The owner's configuration alone can say that nothing is scheduled here
+plug-in; the daemons of the host in `costguard.cloud.schedulers`. The owner's configuration alone can say that nothing is scheduled here
 (``cloud.managed = "standalone"``); a tag cannot.
 
-Sources: the daemons' own documentation; proc(5) (``hidepid``); proc_pid_status(5) (``Uid``, ``Groups``, ``NSpid``), proc_pid_comm(5) (15 characters).
+Sources: proc(5) (``hidepid``); proc_pid_status(5) (``Uid``, ``Groups``, ``NSpid``), proc_pid_comm(5) (15 characters).
 """
 
 import grp
@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from costguard.cloud.api import CloudError, Provider, Site
 from costguard.cloud.retry import LateError, bounded
+from costguard.cloud.schedulers import DAEMONS
 from costguard.files import names_in, text_of
 from costguard.plans import PlanFinding, Verdict
 
@@ -39,20 +40,6 @@ POWER_DOWN: Mapping[str, str] = {
 """The scheduler's own way to end a node that is idle."""
 
 _ELSEWHERE = "end it there: make the cluster, its node group or its queue smaller"
-
-_DAEMONS: Mapping[str, str] = {
-    **dict.fromkeys(("kubelet", "kubelite", "k3s-agent", "k3s-server", "rke2", "k0s"), "Kubernetes"),
-    **dict.fromkeys(("slurmd", "slurmctld"), "Slurm"),
-    "raylet": "Ray",
-    "nomad": "Nomad",
-    "dstack-shim": "dstack",
-    "condor_startd": "HTCondor",
-    "pbs_mom": "PBS",
-    "sge_execd": "Grid Engine",
-    "sbatchd": "LSF",
-    "determined-agen": "Determined",
-}
-"""Names of processes, as the kernel cuts them."""
 
 _FIRST_USER = 1000
 """The least uid of a person. Source: login.defs(5), UID_MIN."""
@@ -152,21 +139,28 @@ def by_metadata(plugin: Provider, site: Site) -> list[tuple[Verdict, PlanFinding
 def _nodes(procfs: str) -> Iterator[Node]:
     """Each scheduler's daemon on the host; one inside a container belongs to somebody's test cluster."""
     for number in sorted((name for name in names_in(procfs) if name.isdecimal()), key=int):
-        name = _text(procfs, f"{number}/comm").strip()
-        engine = _DAEMONS.get(name)
-        if engine is None:
-            continue
-        status = _fields(_text(procfs, f"{number}/status"))
-        if len(status.get("NSpid", ())) > 1 or not _is_daemon(procfs, number, name, status):
-            continue
-        uid = (status.get("Uid") or ("",))[0]
-        owner = f"uid {uid}" if uid else "an unknown user"
-        counts = _may_be_root(uid, status)
-        if counts and _is_lent(procfs, number):
-            owner, counts = "the user who started its setuid program", False
-        if (status.get("State") or ("",))[0] in {"Z", "X"} or not os.path.exists(os.path.join(procfs, number)):
-            continue  # it has ended, and what could not be read of it says nothing
-        yield Node(engine, f"{name} runs as process {number} of {owner}", counts=counts)
+        node = node_of(procfs, number)
+        if node is not None:
+            yield node
+
+
+def node_of(procfs: str, number: str) -> Node | None:
+    """What this process says if it is a scheduler's daemon on the host, else None."""
+    name = _text(procfs, f"{number}/comm").strip()
+    engine = DAEMONS.get(name)
+    if engine is None:
+        return None
+    status = _fields(_text(procfs, f"{number}/status"))
+    if len(status.get("NSpid", ())) > 1 or not _is_daemon(procfs, number, name, status):
+        return None
+    uid = (status.get("Uid") or ("",))[0]
+    owner = f"uid {uid}" if uid else "an unknown user"
+    counts = _may_be_root(uid, status)
+    if counts and _is_lent(procfs, number):
+        owner, counts = "the user who started its setuid program", False
+    if (status.get("State") or ("",))[0] in {"Z", "X"} or not os.path.exists(os.path.join(procfs, number)):
+        return None  # it has ended, and what could not be read of it says nothing
+    return Node(engine, f"{name} runs as process {number} of {owner}", counts=counts)
 
 
 def _is_lent(procfs: str, number: str) -> bool:

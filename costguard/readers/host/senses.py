@@ -235,12 +235,112 @@ _PROBE = SenseRow(
     ),
 )
 
+_CPU = SenseRow(
+    name="cpu",
+    module="cpu",
+    kind="Cpu",
+    about="Processors at work above this machine's own idle level. A loop that waits for nothing looks the same.",
+    enabled=False,
+    required=False,
+    settings=(
+        SenseSetting("cores", "number", 0.5, 2.0, "Processors used above what is usual here.", least=0.05),
+        SenseSetting(
+            "quiet_for", "duration", "5m", "15m", "For so long after the last of it it still counts.", least=20.0
+        ),
+        SenseSetting(
+            "ignore",
+            "names",
+            [],
+            ["restic"],
+            "Programs whose work is nobody's, beside updates, logrotate and their like: what begins while one of them runs does "
+            "not count, for an hour at most.",
+            "a list of names of programs",
+        ),
+    ),
+)
+
+_PROCESSES = SenseRow(
+    name="processes",
+    module="named",
+    kind="Named",
+    about="Programs that you name, while they run.",
+    enabled=False,
+    required=False,
+    settings=(
+        SenseSetting(
+            "names",
+            "names",
+            [],
+            ["rsync", "preprocess"],
+            "Names of processes, as `ps -o comm` has them; of a longer one the kernel keeps 15 characters.",
+            "a list of names of programs",
+        ),
+        SenseSetting(
+            "users",
+            "names",
+            [],
+            ["ann", "bob"],
+            "Only those of these users count. Empty: everybody's.",
+            "a list of names of users",
+        ),
+    ),
+)
+
+_CLUSTER = SenseRow(
+    name="cluster",
+    module="cluster",
+    kind="Cluster",
+    about="A node of a scheduler, or a job of several hosts: a GPU's process connected to others, InfiniBand that moves data.",
+    enabled=True,
+    required=False,
+    hatch=True,
+    settings=(
+        SenseSetting(
+            "standalone",
+            "switch",
+            False,
+            True,
+            "Nothing is scheduled here: the daemons of schedulers do not count, and other signs count as those of any sense do.",
+        ),
+        SenseSetting(
+            "quiet_for", "duration", "5m", "15m", "For so long after the last sign it still counts.", least=20.0
+        ),
+    ),
+)
+
+_HOLDERS = SenseRow(
+    name="holders",
+    module="holders",
+    kind="Holders",
+    about="Processes that hold a GPU, at work or not; monitors do not count.",
+    enabled=False,
+    required=False,
+    settings=(
+        SenseSetting(
+            "users",
+            "names",
+            [],
+            ["ann", "bob"],
+            "Only those of these users count. Empty: everybody's.",
+            "a list of names of users",
+        ),
+        SenseSetting(
+            "ignore_users", "names", [], ["monitor"], "Users whose processes do not count.", "a list of names of users"
+        ),
+        SenseSetting("ignore", "names", [], ["Xorg"], "Programs that do not count.", "a list of names of programs"),
+    ),
+)
+
 SENSES: tuple[SenseRow, ...] = (
     _TERMINALS,
     _SSH,
     _JUPYTER,
-    _TRAFFIC,
     _SERVING,
+    _TRAFFIC,
+    _CLUSTER,
+    _CPU,
+    _HOLDERS,
+    _PROCESSES,
     _PROBE,
 )
 """In the order in which people read them."""

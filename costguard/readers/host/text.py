@@ -6,10 +6,14 @@ FILE_BYTES = 1 << 16
 
 
 def read(path: str, limit: int = FILE_BYTES) -> bytes:
-    """The beginning of a file. Raises OSError."""
+    """The beginning of a file: the kernel gives a table out piece by piece. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        return os.read(descriptor, limit)
+        found = data = os.read(descriptor, limit)
+        while data and len(found) < limit:
+            data = os.read(descriptor, limit - len(found))
+            found += data
+        return found
     finally:
         os.close(descriptor)
 

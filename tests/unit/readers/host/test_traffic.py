@@ -2,8 +2,6 @@
 
 import os
 import random
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -14,6 +12,7 @@ from costguard.readers.host.rates import BUCKET, BUCKETS_NEEDED, Counter, Level
 from costguard.readers.host.sense import NOT_YET, Sight
 from costguard.readers.host.traffic import Traffic
 from costguard.readers.host.upkeep import PROGRAMS, Upkeep
+from tests.unit.readers.host.networks import run
 from tests.unit.readers.host.tree import Tree
 
 KB, MB = 1000, 1_000_000
@@ -336,29 +335,12 @@ def test_a_day_of_harmless_things(tmp_path: Path) -> None:
 
 
 DOWNLOAD = """
-import ctypes, os, socket, subprocess, sys, time
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import Moment, Place
 from costguard.readers.host.traffic import Traffic
-unshare = ctypes.CDLL(None, use_errno=True).unshare
-def ip(*words): subprocess.run(["ip", *words], check=True)
-def enter():
-    if unshare(0x40000000) and unshare(0x10000000 | 0x40000000): sys.exit(77)
-enter()
-here, there = os.pipe(), os.pipe()
-other = os.fork()
-if not other:  # the other host
-    if unshare(0x40000000): os._exit(77)
-    os.write(here[1], b".")
-    os.read(there[0], 1)
-    ip("address", "add", "10.77.0.2/24", "dev", "vb"); ip("link", "set", "vb", "up")
-    door = socket.create_server(("10.77.0.2", 8080)); os.write(here[1], b".")
-    line, _ = door.accept()
+def serve(line):
     while line.recv(1): line.sendall(bytes(10_000_000))
-    os._exit(0)
-os.read(here[0], 1)
-ip("link", "add", "va", "type", "veth", "peer", "name", "vb"); ip("link", "set", "vb", "netns", str(other))
-ip("address", "add", "10.77.0.1/24", "dev", "va"); ip("link", "set", "va", "up"); os.write(there[1], b"."); os.read(here[0], 1)
+line, other = two_hosts(8080, serve)
 root = sys.argv[1]
 os.makedirs(root + "/1"); os.symlink(f"/proc/{os.getpid()}/net", root + "/1/net"); os.symlink("/proc/vmstat", root + "/vmstat")
 sense = Traffic({"network": 100e3, "disk": 1e12, "quiet_for": 300.0, "ignore": []}, Place(proc=root, sys=root))
@@ -370,11 +352,6 @@ def look(moved):
         while left: left -= len(line.recv(min(left, 1 << 16)))
     now += 10.0
     print([one.what for one in sense.look(Moment(now, now), processes).active])
-deadline = time.monotonic() + 20
-while True:
-    try: line = socket.create_connection(("10.77.0.2", 8080), 1); break
-    except OSError:
-        if time.monotonic() > deadline: raise
 for moved in (False, False, True, True, True): look(moved)
 for _ in range(31): look(False)
 line.close(); os.waitpid(other, 0)
@@ -383,12 +360,7 @@ line.close(); os.waitpid(other, 0)
 
 def test_a_real_download(tmp_path: Path) -> None:
     """Ten megabytes between two looks come over a real pair of interfaces from another network; time alone is made."""
-    argv = [sys.executable, "-c", DOWNLOAD, str(tmp_path / "proc")]
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
-    if done.returncode == 77:
-        pytest.skip("the kernel allows no network of one's own here")
-    assert done.returncode == 0, done.stderr
-    told = done.stdout.splitlines()
+    told = run(DOWNLOAD, str(tmp_path / "proc"))
     assert told[:5] == ["[]", "[]", "[]", "['receives more than 100 kB/s']", "['receives more than 100 kB/s']"]
     assert told[-2:] == ["['receives more than 100 kB/s']", "[]"]
 

@@ -1,0 +1,213 @@
+"""The sense `cluster`: this machine is one of several that work together, so its idle GPUs say nothing alone.
+
+A scheduler's daemon runs; a process that holds a GPU, or a launcher of jobs, is connected to other hosts; or InfiniBand moves
+data. A rank that waits for the others moves no byte and uses no processor: its open connections are all that shows it.
+"""
+
+import os
+
+from costguard.cloud.schedulers import DAEMONS
+from costguard.readers.host import peers
+from costguard.readers.host.fabric import Fabric
+from costguard.readers.host.gpus import Gpus
+from costguard.readers.host.processes import Process
+from costguard.readers.host.rates import Level
+from costguard.readers.host.sense import NOT_YET, Activity, Sight
+from costguard.readers.host.text import duration, printable, read
+from costguard.readers.host.users import Users
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from costguard.readers.host.processes import Processes
+    from costguard.readers.host.sense import Moment, Place
+
+LAUNCHERS = frozenset((
+    "torchrun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "orted", "prterun", "prte", "prted", "hydra_pmi_proxy",
+    "hydra_bstrap_pr", "horovodrun", "deepspeed", "accelerate", "slurmstepd", "raylet",
+))  # fmt: skip
+"""Programs that start the ranks of a job on several hosts; of a longer name the kernel keeps 15 characters."""
+
+MODULES = (
+    b"torch.distributed.run",
+    b"torch.distributed.launch",
+    b"accelerate.commands.launch",
+    b"deepspeed.launcher.launch",
+)
+"""The same, as Python runs them with ``-m``."""
+
+FIRST_SECONDS, LAST_SECONDS = 10.0, 600.0
+"""Between two looks at connections: doubled each time, as the kernel walks through its whole table for one."""
+
+AGAIN_SECONDS = 60.0
+"""While a job has lost its connections, which it may make anew."""
+
+FABRIC_SECONDS, FABRIC_ABOVE = 30.0, 20_000.0
+ARGUMENTS = 4
+"""So many arguments of a Python are looked at for a launcher's name; they are kept by nobody."""
+
+_TICKS = 100.0  # a second
+
+
+class _Rank:
+    """A process that may belong to a job, and its connections to other hosts: the inode of each, by its descriptor."""
+
+    __slots__ = ("asks", "before", "links", "process")
+
+    def __init__(self, process: Process, *, asks: bool) -> None:
+        self.process = process
+        self.asks = asks  # whether connections count that other hosts have made: to a monitor they make some as well
+        self.links: dict[str, int] = {}
+        self.before = False  # whether it was connected at the look before
+
+
+class Cluster:
+    """See the module."""
+
+    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+        self._proc, self._users = place.proc, Users(place)
+        self._quiet_for = float(settings["quiet_for"])
+        self._standalone = bool(settings["standalone"])
+        self._gpus, self._fabric = Gpus(place), Fabric(place)
+        self._moves, self._fabric_at = Level(FABRIC_ABOVE, self._quiet_for), float("-inf")
+        self._edition = -1
+        self._daemons: list[tuple[Process, str]] = []
+        self._known: dict[int, Process] = {}
+        self._launchers: dict[int, Process] = {}
+        self._ranks: dict[int, _Rank] = {}
+        self._wait, self._check_at = FIRST_SECONDS, float("-inf")
+        self._hidden = False
+        self._active: dict[str, Activity] = {}
+
+    def look(self, now: "Moment", processes: "Processes") -> Sight:
+        """See `costguard.readers.host.sense.Sense`."""
+        if processes.edition != self._edition:
+            self._edition = processes.edition
+            self._sort(processes)
+        wanted = {process.pid: _Rank(process, asks=True) for process in self._launchers.values()}
+        for one in self._gpus.look(processes, now.boot):
+            if not one.watches:
+                wanted.setdefault(one.process.pid, _Rank(one.process, asks=one.computes))
+        self._follow(now.boot, wanted)
+        active = (
+            [] if self._standalone else [self._daemon(process, engine, now.boot) for process, engine in self._daemons]
+        )
+        self._active = {who: one for who, one in self._active.items() if now.boot - one.last <= self._quiet_for}
+        active += self._active.values()
+        if self._fabric_moves(now.boot):
+            lets_go = f"{duration(self._quiet_for)} without data"
+            active.append(Activity("InfiniBand", "moves data", self._moves.since, self._moves.last, lets_go))
+        return Sight(tuple(active), self._unknown(processes), "no scheduler's node, and no job of several hosts")
+
+    def _unknown(self, processes: "Processes") -> str:
+        if processes.unknown:
+            return processes.unknown
+        if self._hidden or self._gpus.hidden:
+            return "which hosts other users' processes talk to is for root alone to see"
+        return "" if self._gpus.complete else NOT_YET
+
+    def _sort(self, processes: "Processes") -> None:
+        """Find daemons and launchers among the processes that are new."""
+        known = self._known
+        self._known = {process.pid: process for process in processes.all()}
+        for pid, process in self._known.items():
+            if known.get(pid) is not process:
+                if process.name in DAEMONS:
+                    self._judge(process)
+                if process.name in LAUNCHERS or (process.name.startswith("python") and self._launches(process)):
+                    self._launchers[pid] = process
+        self._daemons = [one for one in self._daemons if self._known.get(one[0].pid) is one[0]]
+        self._launchers = {pid: one for pid, one in self._launchers.items() if self._known.get(pid) is one}
+
+    def _judge(self, process: Process) -> None:
+        from costguard.cloud.managed import node_of  # here: most machines have no such daemon
+
+        node = node_of(self._proc, str(process.pid))
+        if node is not None and node.counts:
+            self._daemons.append((process, node.engine))
+
+    def _launches(self, process: Process) -> bool:
+        """Whether a Python runs a launcher."""
+        try:
+            words = read(f"{self._proc}/{process.pid}/cmdline", 1024).split(b"\0")[:ARGUMENTS]
+        except OSError:
+            return False
+        names = {word.rpartition(b"/")[2].decode(errors="replace") for word in words}
+        return bool(names & LAUNCHERS) or any(word in MODULES for word in words)
+
+    def _daemon(self, process: Process, engine: str, now: float) -> Activity:
+        user = self._users.name(process.uid)
+        began = min(process.start / _TICKS, now)
+        lets_go = "its end, or senses.cluster.standalone = true"
+        return Activity(f"{printable(process.name)} of {engine}", "runs: this is a node", began, now, lets_go, user)
+
+    def _follow(self, now: float, wanted: dict[int, _Rank]) -> None:
+        """Look at the connections of those that may belong to a job."""
+        kept = {pid: rank for pid, rank in self._ranks.items() if pid in wanted and wanted[pid].process is rank.process}
+        new = wanted.keys() - kept.keys()
+        for pid, rank in kept.items():
+            rank.asks = wanted[pid].asks
+        self._ranks = {pid: kept.get(pid, rank) for pid, rank in wanted.items()}
+        lost = [rank for rank in self._ranks.values() if rank.links and not self._holds(rank)]
+        if new or lost:
+            self._wait, self._check_at = FIRST_SECONDS, now
+        if self._ranks and now >= self._check_at:
+            self._check()
+            self._check_at = now + self._wait
+            waits = self._active and not any(rank.links for rank in self._ranks.values())
+            self._wait = min(AGAIN_SECONDS if waits else LAST_SECONDS, self._wait * 2.0)
+        for rank in self._ranks.values():
+            if rank.links and rank.before:
+                self._note(rank.process, now)
+            rank.before = bool(rank.links)
+
+    def _holds(self, rank: _Rank) -> bool:
+        """Whether one of its connections is still open."""
+        for name, inode in rank.links.items():
+            try:
+                if os.readlink(f"{self._proc}/{rank.process.pid}/fd/{name}") == f"socket:[{inode}]":
+                    return True
+            except OSError:
+                continue
+        return False
+
+    def _check(self) -> None:
+        """Read the connections of each network in which such a process is."""
+        networks: dict[str, dict[int, bool]] = {}
+        self._hidden = False
+        for pid, rank in self._ranks.items():
+            rank.links = {}
+            try:
+                network = self._network(pid)
+                open_now = peers.sockets(self._proc, pid)
+                if open_now and network not in networks:
+                    networks[network] = peers.to_other_hosts(self._proc, pid)
+            except PermissionError:
+                self._hidden = True
+            except (OSError, ValueError):  # it has ended
+                continue
+            else:
+                far = networks.get(network, {})
+                rank.links = {name: one for one, name in open_now.items() if one in far and (rank.asks or not far[one])}
+
+    def _network(self, pid: int) -> str:
+        try:
+            return os.readlink(f"{self._proc}/{pid}/ns/net")
+        except FileNotFoundError:
+            return ""
+
+    def _note(self, process: Process, now: float) -> None:
+        user = self._users.name(process.uid)
+        who = f"{printable(process.name)} of {user}"
+        before = self._active.get(who)
+        since = before.since if before else max(process.start / _TICKS, now - FIRST_SECONDS)
+        lets_go = f"{duration(self._quiet_for)} without such a connection"
+        self._active[who] = Activity(who, "is connected to other hosts of a job", since, now, lets_go, user)
+
+    def _fabric_moves(self, now: float) -> bool:
+        if now - self._fabric_at >= FABRIC_SECONDS:
+            before, self._fabric_at = self._fabric_at, now
+            self._moves.take(self._fabric.look(now), now, max(before, now - 2 * FABRIC_SECONDS))
+        return self._moves.goes_on(now)

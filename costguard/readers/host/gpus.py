@@ -1,0 +1,128 @@
+"""Which processes hold a GPU, by the devices that they have open.
+
+To look through what a process has open costs more than all else of a look, so each look goes through a few: those that are new
+again and again while they are young, those that have long held none hardly ever. Source: proc_pid_fd(5).
+"""
+
+import os
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from costguard.holders import MONITORS
+from costguard.readers.host.processes import Process
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from costguard.readers.host.processes import Processes
+    from costguard.readers.host.sense import Place
+
+WATCHERS = (
+    *MONITORS, "dcgm", "nvidia-device-p", "nvidia-mig-mana", "nvidia-sleep", "nvidia-settings", "gpu-feature-dis", "node_exporter",
+    "telegraf", "netdata", "zabbix_agent", "collectd", "amazon-cloudwat", "google_cloud_op", "otelopscol", "otelcol", "datadog",
+    "trace-agent", "process-agent", "wandb-core", "gpu_stat", "btop", "glances", "prometheus",
+)  # fmt: skip
+"""Programs that hold a GPU without working on it, by how their names begin, as the kernel cuts them."""
+
+LINKS = 256
+"""So many open files are looked at in one look, and the rest of the process that is begun."""
+
+YOUNGEST, LONGEST = 5.0, 3600.0
+"""Seconds between two looks at one process: half of its age, within these."""
+
+HELD_SECONDS = 30.0
+"""Between two looks at whether a process still holds a GPU."""
+
+_TICKS = 100.0  # a second
+_DEVICE, _COMPUTE, _CONTROL = "/dev/nvidia", "/dev/nvidia-uvm", "/dev/nvidiactl"
+
+
+class Holder(NamedTuple):
+    """A process with a GPU open.
+
+    ``computes``: it has not only the devices open that every monitor opens to ask the driver, but that of CUDA's memory too.
+    ``watches``: it is known by its name to work on none.
+    """
+
+    process: Process
+    computes: bool
+    watches: bool
+
+
+class Gpus:
+    """The processes that hold a GPU, found little by little."""
+
+    def __init__(self, place: "Place") -> None:
+        self._proc = place.proc
+        self._edition = -1
+        self._due: list[tuple[float, int, int]] = []  # when, and which process: its start and number
+        self._known: dict[int, Process] = {}
+        self._held: dict[int, Holder] = {}
+        self._own = -1
+        self.hidden = False
+        """Whether there are processes whose open files are not for this user to see."""
+        self.complete = False
+        """Whether every process has been looked at once."""
+
+    def look(self, processes: "Processes", now: float) -> "list[Holder]":
+        """Go on looking, and say who holds a GPU; of this agent's own processes none does."""
+        if processes.edition != self._edition:
+            self._edition = processes.edition
+            self._meet(processes, now)
+        left = LINKS
+        while left > 0 and self._due and self._due[0][0] <= now:
+            _, _, pid = heappop(self._due)
+            process = self._known.get(pid)
+            if process is not None:
+                left -= self._inspect(process, now)
+        self.complete = not (self._due and self._due[0][0] <= now)
+        return list(self._held.values())
+
+    def _meet(self, processes: "Processes", now: float) -> None:
+        known, self._known = self._known, {}
+        own = self._family(processes)
+        for process in processes.all():
+            if process.parent == 2 or process.pid == 2 or process.pid in own:
+                continue
+            self._known[process.pid] = process
+            if known.get(process.pid) is not process:
+                heappush(self._due, (now, -process.start, process.pid))
+        self._held = {pid: one for pid, one in self._held.items() if self._known.get(pid) is one.process}
+
+    def _family(self, processes: "Processes") -> set[int]:
+        """The agent's own: the parent of this process, and what that has started."""
+        try:
+            own = processes.get(int(os.readlink(f"{self._proc}/self")))
+        except (OSError, ValueError):
+            return set()
+        if own is None or own.parent <= 1:
+            return {own.pid} if own else set()
+        return {process.pid for process in processes.all() if own.parent in (process.pid, process.parent)}
+
+    def _inspect(self, process: Process, now: float) -> int:
+        """Look through what a process has open; how many files that were."""
+        folder = f"{self._proc}/{process.pid}/fd"
+        holds = computes = controls = False
+        try:
+            names = os.listdir(folder)
+        except PermissionError:
+            self.hidden = True
+            names = []
+        except OSError:  # it has ended
+            return 1
+        for name in names:
+            try:
+                target = os.readlink(f"{folder}/{name}")
+            except OSError:
+                continue
+            if target.startswith(_DEVICE):
+                holds = holds or target[len(_DEVICE) : len(_DEVICE) + 1].isdigit()
+                computes = computes or target.startswith(_COMPUTE)
+                controls = controls or target.startswith(_CONTROL)
+        if holds:
+            self._held[process.pid] = Holder(process, computes or not controls, process.name.startswith(WATCHERS))
+        else:
+            self._held.pop(process.pid, None)
+        age = max(0.0, now - process.start / _TICKS)
+        wait = HELD_SECONDS if holds else min(LONGEST, max(YOUNGEST, age / 2.0))
+        heappush(self._due, (now + wait, -process.start, process.pid))
+        return len(names) + 4

@@ -1,0 +1,43 @@
+"""The sense `processes`: programs that the owner has named, while they run."""
+
+import os
+
+from costguard.readers.host.sense import Activity, Sight
+from costguard.readers.host.text import printable
+from costguard.readers.host.users import Users
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from costguard.readers.host.processes import Process, Processes
+    from costguard.readers.host.sense import Moment, Place
+
+_TICKS = 100.0  # a second
+
+
+class Named:
+    """See the module."""
+
+    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+        self._proc, self._users = place.proc, Users(place)
+        self._names = tuple(settings["names"])
+        self._count = frozenset(settings["users"])
+
+    def look(self, now: "Moment", processes: "Processes") -> Sight:
+        """See `costguard.readers.host.sense.Sense`."""
+        found: dict[str, Activity] = {}
+        for process in processes.named(*self._names):
+            user = self._users.name(process.uid)
+            if (self._count and user not in self._count) or not self._lives(process):
+                continue
+            who = f"{printable(process.name)} of {user}"
+            began = min(process.start / _TICKS, now.boot)
+            since = min(began, found[who].since) if who in found else began
+            found[who] = Activity(who, "runs", since, now.boot, "its end", user)
+        return Sight(tuple(found.values()), processes.unknown, "none of the named programs runs")
+
+    def _lives(self, process: "Process") -> bool:
+        """The view may keep for a while what has ended."""
+        return os.access(f"{self._proc}/{process.pid}/stat", os.F_OK)

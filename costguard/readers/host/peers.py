@@ -1,0 +1,106 @@
+"""Which processes talk to other hosts as the ranks of one job do: over lasting connections that are no usual service's.
+
+The connections of a process are those of its own network whose sockets it has open. Sources: proc_pid_net(5) (``tcp``),
+proc_pid_fd(5), the kernel's networking/proc_net_tcp.
+"""
+
+import os
+import sys
+
+from costguard.readers.host.text import read
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ESTABLISHED, _LISTENS = b"01", b"0A"
+_TABLE_BYTES = 1 << 20  # some 7,000 connections
+_PRIVILEGED = 1024
+
+SERVICES = frozenset((
+    1433, 1521, 1883, 2049, 2181, 2375, 2376, 2379, 3000, 3128, 3306, 4222, 4317, 4318, 5000, 5001, 5044, 5432, 5671, 5672, 6006,
+    6333, 6334, 6379, 6380, 6443, 7474, 7687, 7860, 7861, 8000, 8001, 8002, 8003, 8080, 8081, 8086, 8088, 8123, 8125, 8126, 8188,
+    8200, 8265, 8443, 8501, 8786, 8787, 8883, 8888, 8889, 8890, 9000, 9001, 9042, 9090, 9091, 9092, 9093, 9094, 9100, 9200, 9300,
+    9400, 9500, 9999, 10250, 10255, 11211, 11434, 15672, 18080, 19530, 23333, 26379, 27017, 27018, 30000, 33060, 50051, 61616,
+))  # fmt: skip
+"""Ports, besides the privileged ones, where databases, stores, caches, proxies, pages and inference servers listen."""
+
+_LOCAL_BRIDGES = (b"docker", b"br-", b"cni", b"virbr", b"lxdbr", b"lxcbr", b"podman", b"incusbr")
+
+
+def sockets(proc: str, pid: int) -> "dict[int, str]":
+    """The sockets that a process has open, by inode, each with the name of its descriptor. Raises OSError."""
+    folder = f"{proc}/{pid}/fd"
+    found: dict[int, str] = {}
+    for name in os.listdir(folder):
+        try:
+            target = os.readlink(f"{folder}/{name}")
+        except OSError:  # closed meanwhile
+            continue
+        if target.startswith("socket:[") and target[8:-1].isdigit():
+            found[int(target[8:-1])] = name
+    return found
+
+
+def to_other_hosts(proc: str, pid: int) -> "dict[int, bool]":
+    """The connections to other hosts in the network of this process, less those of usual services, by inode. Raises OSError.
+
+    True for one that the other host has made: whoever asks a server or a monitor makes such a one too.
+    """
+    rows = []
+    for table in ("tcp", "tcp6"):
+        try:
+            rows += [row.split(None, 10) for row in _table(f"{proc}/{pid}/net/{table}")]
+        except FileNotFoundError:
+            if table == "tcp":
+                raise
+    rows = [row for row in rows if len(row) > 10]
+    ends = [(*_end(row[1]), *_end(row[2]), row) for row in rows if row[3] == _ESTABLISHED]
+    served = {_end(row[1])[1] for row in rows if row[3] == _LISTENS}
+    own = {end[0] for end in ends}
+    near = _near(proc)
+    found: dict[int, bool] = {}
+    for host, port, other, other_port, row in ends:
+        if (
+            other in own
+            or _is_loopback(other)
+            or any(other & mask == network for network, mask in near if host >> 32 == 0)
+        ):
+            continue
+        service = port if port in served else other_port
+        if service >= _PRIVILEGED and service not in SERVICES:
+            found[int(row[9])] = port in served
+    return found
+
+
+def _table(path: str) -> "Iterable[bytes]":
+    return read(path, _TABLE_BYTES).splitlines()[1:]
+
+
+def _end(text: bytes) -> tuple[int, int]:
+    """Address and port of one end; IPv4 as a number of 32 bits, also where it is written as IPv6."""
+    host, _, port = text.partition(b":")
+    words = [int(host[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(host), 8)]
+    address = int.from_bytes(b"".join(words), "big")
+    if len(words) > 1:
+        address = address & 0xFFFFFFFF if address >> 32 == 0xFFFF else address | 1 << 128
+    return address, int(port, 16)
+
+
+def _is_loopback(address: int) -> bool:
+    return address >> 24 == 127 or address == (1 << 128) | 1
+
+
+def _near(proc: str) -> list[tuple[int, int]]:
+    """The networks of this machine's own containers: another host is never there."""
+    found = []
+    try:
+        rows = [row.split() for row in _table(f"{proc}/1/net/route")]
+    except OSError:
+        return []
+    for row in rows:
+        if len(row) > 7 and row[0].startswith(_LOCAL_BRIDGES):
+            network, mask = (int.from_bytes(int(row[n], 16).to_bytes(4, sys.byteorder), "big") for n in (1, 7))
+            if mask:
+                found.append((network, mask))
+    return found

@@ -1,0 +1,262 @@
+"""The sense `cluster`, on a /proc that a test makes, and a real rank that waits for another host."""
+
+import os
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from costguard.cloud.schedulers import DAEMONS
+from costguard.readers.host.cluster import LAST_SECONDS, LAUNCHERS, Cluster
+from costguard.readers.host.peers import SERVICES
+from costguard.readers.host.sense import Sight
+from tests.unit.readers.host.networks import run
+from tests.unit.readers.host.tree import Tree
+
+SETTINGS = {"standalone": False, "quiet_for": 300.0}
+ME = "root" if os.getuid() == 0 else "ann"
+GPU = ("/dev/null", "/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
+MONITOR = ("/dev/null", "/dev/nvidiactl", "/dev/nvidia0")
+HERE, THERE = "10.77.0.1", "10.77.0.2"
+
+
+def end(address: str) -> str:
+    """An address with its port, as the kernel writes it."""
+    host, _, port = address.rpartition(":")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    data = socket.inet_pton(family, host.strip("[]"))
+    words = [int.from_bytes(data[at : at + 4], sys.byteorder) for at in range(0, len(data), 4)]
+    return "".join(f"{word:08X}" for word in words) + f":{int(port):04X}"
+
+
+class World:
+    """A machine with processes that hold GPUs and connections."""
+
+    def __init__(self, folder: Path, **settings: object) -> None:
+        self.tree = Tree(folder)
+        self.sense = Cluster({**SETTINGS, **settings}, self.tree.place)
+        self.rows: dict[int, list[str]] = {}
+
+    def connect(self, pid: int, *pairs: tuple[str, str], state: str = "01", device: tuple[str, ...] = GPU) -> None:
+        """The network of a process: its connections, or with no other end the ports on which it listens."""
+        files, tables = list(device), {"tcp": ["head"], "tcp6": ["head"]}
+        for number, (here, other) in enumerate(pairs):
+            inode = pid * 100 + number
+            listens = not other
+            there = other or ("[::]:0" if "[" in here else "0.0.0.0:0")
+            table = tables["tcp6" if "[" in here else "tcp"]
+            table.append(
+                f"{number:4}: {end(here)} {end(there)} {'0A' if listens else state} 0:0 0:0 0 0 0 {inode} 1 0 100 0"
+            )
+            files.append(f"socket:[{inode}]")
+        for name, table in tables.items():
+            self.tree.write(f"proc/{pid}/net/{name}", "\n".join([*table, ""]))
+        self.tree.opens(pid, *files)
+
+    def rank(self, pid: int = 300) -> None:
+        self.tree.process(pid, "python3", start=self.tree.now)
+        self.connect(pid, (f"{HERE}:41000", f"{THERE}:29500"))
+
+    def step(self, times: int = 1, seconds: float = 10.0) -> Sight:
+        for _ in range(times):
+            sight = self.tree.look(self.sense, seconds)
+        return sight
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_a_rank_that_waits_for_others_counts_at_the_second_look(world: World) -> None:
+    """It moves no byte and uses no processor."""
+    assert world.step() == Sight((), "", "no scheduler's node, and no job of several hosts")
+    world.rank()
+    assert not world.step().active
+    (one,) = world.step().active
+    assert (one.who, one.what, one.user) == (f"python3 of {ME}", "is connected to other hosts of a job", ME)
+    assert one.lets_go == "5 min without such a connection"
+    later = world.step(200).active[0]
+    assert (later.since, later.last) == (one.since, world.tree.now)
+
+
+def test_its_end_lets_go(world: World) -> None:
+    """Connections that are closed; new ones within the while are the same job."""
+    world.rank()
+    since = world.step(2).active[0].since
+    world.connect(300)
+    assert world.step(20).active
+    world.connect(300, (f"{HERE}:41001", f"{THERE}:29500"))
+    assert world.step(70).active[0].since == since
+    world.connect(300)
+    assert not world.step(32).active
+
+
+def test_a_connection_that_hangs_half_closed_lets_go(world: World) -> None:
+    """The other side has ended; the process has not noticed. Its socket stays open."""
+    world.rank()
+    assert world.step(2).active
+    world.connect(300, (f"{HERE}:41000", f"{THERE}:29500"), state="08")
+    assert not world.step(round((LAST_SECONDS + 400) / 10)).active
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        ("127.0.0.1:41000", "127.0.0.1:29500"),
+        ("[::1]:41000", "[::1]:29500"),
+        ("[::ffff:127.0.0.1]:41000", "[::ffff:127.0.0.1]:29500"),
+        (f"{HERE}:41000", f"{HERE}:29500"),
+        (f"{HERE}:41000", "34.1.2.3:443"),
+        (f"{HERE}:41000", f"{THERE}:2049"),
+        (f"{HERE}:41000", f"{THERE}:5432"),
+        (f"{HERE}:990", f"{THERE}:988"),
+        ("172.17.0.2:41000", "172.17.0.3:29500"),
+    ],
+)
+def test_what_is_no_job_of_several_hosts(world: World, here: str, there: str) -> None:
+    """The machine itself, its own containers, and the services that a job on one host uses too."""
+    world.tree.write(
+        "proc/1/net/route", "Iface\tDestination\ndocker0\t000011AC\t00000000\t1\t0\t0\t0\t0000FFFF\t0\t0\t0\n"
+    )
+    world.rank()
+    world.connect(300, (here, there))
+    assert not world.step(20).active
+
+
+@pytest.mark.parametrize(
+    ("here", "there"),
+    [
+        (f"{HERE}:29500", f"{THERE}:55000"),
+        ("[fd00::1]:41000", "[fd00::2]:29500"),
+        (f"[::ffff:{HERE}]:41000", f"[::ffff:{THERE}]:29500"),
+        (f"{HERE}:51234", f"{THERE}:43210"),
+        (f"{HERE}:41000", "52.1.2.3:29500"),
+    ],
+)
+def test_what_is_one(world: World, here: str, there: str) -> None:
+    """Either side of a store, IPv6, the rings of NCCL, hosts with public addresses."""
+    world.rank()
+    world.connect(300, (here, there), *([(here, "")] if ":29500" in here else []))
+    assert world.step(2).active
+
+
+def test_whoever_asks_a_server_makes_it_no_rank(world: World) -> None:
+    """An inference server behind a load balancer, on one of the usual ports."""
+    world.rank()
+    world.connect(300, (f"{HERE}:8000", ""), (f"{HERE}:8000", f"{THERE}:55000"))
+    assert 8000 in SERVICES
+    assert not world.step(20).active
+
+
+def test_a_monitor_that_is_asked_is_no_rank(world: World) -> None:
+    """By its name, or by the devices that it has not open, whatever its port."""
+    pairs = ((f"{HERE}:9835", ""), (f"{HERE}:9835", f"{THERE}:55000"))
+    world.tree.process(300, "python3", start=world.tree.now)
+    world.connect(300, *pairs, device=MONITOR)
+    world.tree.process(301, "nvtop", start=world.tree.now)
+    world.connect(301, *pairs, (f"{HERE}:41000", f"{THERE}:29500"))
+    assert not world.step(20).active
+    world.connect(300, *pairs, device=GPU)
+    assert world.step(200).active
+
+
+@pytest.mark.parametrize("name", sorted(LAUNCHERS))
+def test_launchers_count_before_a_gpu_is_open(world: World, name: str) -> None:
+    """They wait for the other hosts first."""
+    world.tree.process(300, name[:15], start=world.tree.now)
+    world.connect(300, (f"{HERE}:41000", f"{THERE}:29500"), device=())
+    assert [one.who for one in world.step(3).active] == [f"{name[:15]} of {ME}"]
+
+
+@pytest.mark.parametrize(
+    "arguments", ["/opt/bin/python\0-u\0/opt/bin/torchrun\0--nnodes=2\0", "python3\0-m\0torch.distributed.run\0x\0"]
+)
+def test_launchers_that_are_called_python(world: World, arguments: str) -> None:
+    """By what they run; nothing of it is kept."""
+    world.tree.process(300, "python3", start=world.tree.now)
+    world.tree.write("proc/300/cmdline", arguments + "--token=secret\0")
+    world.connect(300, (f"{HERE}:41000", f"{THERE}:29500"), device=())
+    assert world.step(3).active
+    assert "secret" not in repr(vars(world.sense))
+
+
+def test_a_process_without_gpu_and_launcher_may_talk_to_anybody(world: World) -> None:
+    """A shell's ssh, an agent, a database."""
+    world.tree.process(300, "java", start=world.tree.now)
+    world.connect(300, (f"{HERE}:41000", f"{THERE}:29500"), device=())
+    assert not world.step(20).active
+
+
+def test_a_gpu_that_is_opened_late_is_found(world: World) -> None:
+    """A notebook imports its library after an hour; looked for ever more rarely."""
+    world.rank()
+    world.connect(300, (f"{HERE}:41000", f"{THERE}:29500"), device=())
+    assert not world.step(30).active
+    world.connect(300, (f"{HERE}:41000", f"{THERE}:29500"))
+    assert world.step(40).active
+
+
+@pytest.mark.parametrize("name", sorted(DAEMONS))
+def test_a_scheduler_s_daemon_makes_a_node(tmp_path: Path, name: str) -> None:
+    """Root's, on the host; unless the owner says that nothing is scheduled here."""
+    world = World(tmp_path)
+    world.tree.process(300, name, start=500.0)
+    world.tree.write("proc/300/comm", f"{name}\n")
+    world.tree.write("proc/300/cmdline", f"/usr/bin/{name}\0agent\0")
+    world.tree.write(
+        "proc/300/status", f"Name:\t{name}\nState:\tS\nPPid:\t1\nUid:\t0\t0\t0\t0\nGid:\t0\nGroups:\t\nNSpid:\t300\n"
+    )
+    (one,) = world.step(2).active
+    assert (one.who, one.what) == (f"{name} of {DAEMONS[name]}", "runs: this is a node")
+    assert (one.since, one.last) == (500.0, world.tree.now)
+    (tmp_path / "b").mkdir()
+    (other := World(tmp_path / "b", standalone=True)).tree.process(300, name)
+    assert not other.step(2).active
+
+
+def test_anybody_may_call_a_program_slurmd(world: World) -> None:
+    """An ordinary user's, or one in a container, makes no node of this machine."""
+    for pid, uid, space in ((300, "4000", "300"), (301, "0", "301\t7")):
+        world.tree.process(pid, "slurmd")
+        world.tree.write(f"proc/{pid}/comm", "slurmd\n")
+        world.tree.write(
+            f"proc/{pid}/status", f"State:\tS\nUid:\t{uid}\t0\t0\t0\nGid:\t4000\nGroups:\t4000\nNSpid:\t{space}\n"
+        )
+    assert not world.step(3).active
+
+
+def test_infiniband_that_moves_data_counts(world: World) -> None:
+    """Whoever moves it, no process shows that."""
+    file = "sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data"
+    world.tree.write(file, "100\n")
+    assert not world.step(12).active
+    for turn in range(9):
+        world.tree.write(file, f"{100 + turn * 1_000_000}\n")
+        sight = world.step()
+    assert [(one.who, one.what) for one in sight.active] == [("InfiniBand", "moves data")]
+    assert not world.step(40).active
+
+
+def test_unknown_processes_are_unknown(world: World) -> None:
+    """A rank of another user would not be seen."""
+    (world.tree.proc / "self").unlink()
+    assert "not of this machine's processes" in world.step().unknown
+
+
+WAITS = """
+from costguard.readers.host import peers
+line, other = two_hosts(29500, lambda line: line.recv(1))
+ip("link", "set", "lo", "up")
+near = socket.create_server(("10.77.0.1", 0)); own = socket.create_connection(near.getsockname())
+def found(pid): return [peers.sockets("/proc", pid)[inode] for inode in peers.to_other_hosts("/proc", pid) if inode in peers.sockets("/proc", pid)]
+print(found(os.getpid()) == [str(line.fileno())], len(found(other)), found(os.getppid()))
+line.close(); os.waitpid(other, 0)
+print(found(os.getpid()))
+"""
+
+
+def test_real_connections_of_another_network() -> None:
+    """Found through the table of the process's own network and its own sockets; not those to itself, and not the test's."""
+    assert run(WAITS) == ["True 1 []", "[]"]

@@ -1,0 +1,94 @@
+"""The sense `holders`, on a /proc that a test makes."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costguard.readers.host.holders import Holders
+from costguard.readers.host.sense import Sight
+from tests.unit.readers.host.tree import OWN, Tree
+
+ME = "root" if os.getuid() == 0 else "ann"
+GPU = ("/dev/null", "/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia3")
+MONITOR = ("/dev/null", "/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia1")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
+
+
+def sense(tree: Tree, **settings: Any) -> Holders:
+    return Holders({"users": [], "ignore_users": [], "ignore": [], **settings}, tree.place)
+
+
+def test_a_process_that_holds_a_gpu_counts_with_its_container(tree: Tree) -> None:
+    """At work or not, until its end."""
+    holders = sense(tree)
+    assert tree.look(holders) == Sight((), "", "no process holds a GPU, beside monitors")
+    tree.process(300, "python3", start=1005.0)
+    tree.opens(300, *GPU)
+    tree.write("proc/300/cgroup", f"0::/system.slice/docker-{'ab' * 32}.scope\n")
+    (one,) = tree.look(holders).active
+    assert (one.who, one.what) == (f"python3 of {ME} in docker abababababab", "holds a GPU")
+    assert (one.since, one.last, one.lets_go) == (1005.0, tree.now, "its end")
+    tree.ends(300)
+    for _ in range(2):
+        sight = tree.look(holders)
+    assert not sight.active
+
+
+def test_a_gpu_that_is_closed_is_held_no_more(tree: Tree) -> None:
+    """The process may live on."""
+    tree.process(300, "python3")
+    tree.opens(300, *GPU)
+    holders = sense(tree)
+    assert tree.look(holders).active
+    tree.opens(300, "/dev/null")
+    for _ in range(4):
+        sight = tree.look(holders)
+    assert not sight.active
+
+
+@pytest.mark.parametrize("name", ["nvidia-smi", "dcgm-exporter", "nv-hostengine", "nvtop", "telegraf", "python3"])
+def test_a_monitor_s_handle_does_not_count(tree: Tree, name: str) -> None:
+    """By its name, and by what it has not opened: nobody computes without the device of CUDA's memory."""
+    tree.process(300, name)
+    tree.opens(300, *MONITOR)
+    assert not tree.look(sense(tree)).active
+
+
+def test_the_agent_itself_does_not_count(tree: Tree) -> None:
+    """One of its readers holds every GPU."""
+    tree.process(80, "python3", start=5.0)
+    tree.process(OWN, "python3", parent=80)
+    tree.process(91, "python3", parent=80)
+    tree.opens(91, *GPU)
+    assert not tree.look(sense(tree)).active
+
+
+def test_the_owner_says_who_counts(tree: Tree) -> None:
+    """By user and by program."""
+    tree.process(300, "python3")
+    tree.opens(300, *GPU)
+    assert tree.look(sense(tree, users=[ME])).active
+    assert not tree.look(sense(tree, users=["bob"])).active
+    assert not tree.look(sense(tree, ignore_users=[ME])).active
+    assert not tree.look(sense(tree, ignore=["python3"])).active
+
+
+def test_many_open_files_are_looked_at_little_by_little(tree: Tree) -> None:
+    """The youngest first; until all were seen there is more to know."""
+    for pid in range(300, 320):
+        tree.process(pid, "server", start=float(pid))
+        tree.opens(pid, *["/dev/null"] * 60)
+    tree.process(400, "python3", start=900.0)
+    tree.opens(400, *GPU)
+    holders = sense(tree)
+    sight = tree.look(holders)
+    assert [len(sight.active), sight.unknown != ""] == [1, True]
+    for _ in range(8):
+        sight = tree.look(holders)
+    assert sight.unknown == ""
