@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 WATCHERS = (
     *MONITORS, "dcgm", "nvidia-device-p", "nvidia-mig-mana", "nvidia-sleep", "nvidia-settings", "gpu-feature-dis", "node_exporter",
-    "telegraf", "netdata", "zabbix_agent", "collectd", "amazon-cloudwat", "google_cloud_op", "otelopscol", "otelcol", "datadog",
+    "telegraf", "netdata", "zabbix_agent", "collectd", "google_cloud_op", "otelopscol", "otelcol", "datadog",
     "trace-agent", "process-agent", "wandb-core", "gpu_stat", "btop", "glances", "prometheus",
 )  # fmt: skip
 """Programs that hold a GPU without working on it, by how their names begin, as the kernel cuts them."""

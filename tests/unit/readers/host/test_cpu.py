@@ -19,9 +19,9 @@ class World:
         self.sense = Cpu(SETTINGS, self.tree.place)
         self.used = [5000.0] * 10
 
-    def step(self, times: int = 1, **cores: float) -> Sight:
+    def step(self, times: float = 1, **cores: float) -> Sight:
         names = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal", "guest", "guest_nice")
-        for _ in range(times):
+        for _ in range(round(times)):
             for name, rate in cores.items():
                 self.used[names.index(name)] += rate * 1000
             line = " ".join(str(round(ticks)) for ticks in self.used)
