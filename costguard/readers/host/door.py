@@ -35,10 +35,12 @@ class Door:
         """When it was asked for the page that last showed a request."""
         self.in_use = False
         """Whether the last page did."""
+        self.ended = False
+        """Whether nobody listened there any more."""
 
     def fileno(self) -> int:
-        """What to wait for if anybody wants to."""
-        return self._page.fileno()
+        """What to wait for until the page is known for the first time; later an answer has the time until the next look."""
+        return -1 if self.family and not self.trouble else self._page.fileno()
 
     def close(self) -> None:
         """End what is under way."""
@@ -54,8 +56,9 @@ class Door:
                 if (answer := self._page.look(now)) is not None:
                     self._read(answer)
         except PageError as error:
+            ended, self.ended = self.ended, error.refused
             self.looked, self.in_use = True, False
-            if error.refused and not self._expected:
+            if error.refused and not (self._expected and ended):
                 self.trouble, self._ever = "", None
                 return
             self.trouble = str(error)
@@ -69,5 +72,5 @@ class Door:
         self.in_use = found.now > 0.0 or (self._ever is not None and found.ever > self._ever)
         if self.in_use:
             self.used = answer.asked
-        self._ever, self.family = found.ever, found.family
+        self._ever, self.family, self.ended = found.ever, found.family, False
         self.looked, self.trouble, self._pause, self._due = True, "", FIRST_PAUSE, 0.0

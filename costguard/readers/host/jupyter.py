@@ -1,6 +1,6 @@
 """The sense `jupyter`: kernels of notebooks that are busy, also for hours without a word; an open tab is no work.
 
-Each server with a kernel is asked for its list of kernels. Kernels that no server keeps (an editor's, papermill's), and
+Each server with a kernel is asked for its list of kernels. Kernels that no server lists (an editor's, papermill's), and
 those of a server that cannot be asked, are judged by the CPU that they use.
 Source: jupyter_server, ``/api/kernels`` (``execution_state``).
 """
@@ -23,6 +23,12 @@ if TYPE_CHECKING:
 
 SERVERS, SERVERS_OF_A_USER = 32, 8
 """So many are asked."""
+
+FOUND_AT_ONCE = 4
+"""For so many servers a process is started in one look; the others wait for the next one."""
+
+ACTIVE = 64
+"""So many activities are told apart."""
 
 CPU_SHARE = 0.05
 """Of a core: an idle kernel uses a tenth of that."""
@@ -48,10 +54,10 @@ class Jupyter:
 
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
+        collect(now.boot)
         kernels = self._kernels.look(processes)
         if not (kernels or self._nests or self._active or processes.unknown):
             return NO_KERNEL
-        collect(now.boot)
         by_nest: dict[tuple[str, int, int], list[Kernel]] = {}
         for kernel in kernels:
             parent = kernel.above[0] if kernel.above else kernel.process
@@ -59,22 +65,27 @@ class Jupyter:
         troubles = {processes.unknown} if processes.unknown else set()
         self._keep(now.boot, by_nest, troubles)
         used: dict[tuple[int, int], tuple[float, float]] = {}
+        started = 0
         for key, nest in self._nests.items():
-            nest.look(now.boot, ask=True)
+            started += nest.look(now.boot, ask=True, find=started < FOUND_AT_ONCE)
             owner = self._owner(by_nest[key][0])
-            for name, asked in (nest.busy or {}).items():
-                self._note(f"kernel {name} of {owner}'s Jupyter", "was busy", "without a busy cell", asked, owner)
+            listed = nest.listed
+            if listed:
+                for name in listed.busy:
+                    who = f"kernel {name} of {owner}'s Jupyter"
+                    self._note(who, "was busy", "without a busy cell", listed.asked, owner)
             if nest.trouble:
                 troubles.add(nest.trouble)
             elif not nest.looked:
                 troubles.add(NOT_YET)
-            if nest.serverless or nest.trouble:
-                self._judge_by_cpu(now.boot, by_nest[key], owner, used)
+            if listed or nest.looked:
+                others = [kernel for kernel in by_nest[key] if not listed or kernel.id not in listed.ids]
+                self._judge_by_cpu(now.boot, others, owner, used)
         self._used = used
         self._active = {who: one for who, one in self._active.items() if self._lasts(one, now.boot)}
         if len(troubles) > 1:
             troubles.discard(NOT_YET)
-        seen = NO_KERNEL.seen if not kernels else "no kernel is busy"
+        seen = "" if self._active else "no kernel is busy" if kernels else NO_KERNEL.seen
         return Sight(tuple(self._active.values()), "; ".join(sorted(troubles))[:_UNKNOWN], seen)
 
     def filenos(self) -> list[int]:
@@ -131,12 +142,14 @@ class Jupyter:
             return 0.0
 
     def _note(self, who: str, what: str, without: str, at: float, user: str) -> None:
+        if who not in self._active and len(self._active) >= ACTIVE:  # a server may change its names with every list
+            who, what = f"other kernels of {user}", "were busy"
         before = self._active.get(who)
         since, last = (before.since, max(before.last, at)) if before else (at, at)
         minutes = f"{self._quiet_for / 60.0:g} min {without}" if self._quiet_for else f"a look {without}"
         self._active[who] = Activity(who, what, since, last, minutes, user)
 
     def _lasts(self, one: Activity, now: float) -> bool:
-        return now - one.last <= max(self._quiet_for, 0.0) or any(
-            one.last == asked for nest in self._nests.values() for asked in (nest.busy or {}).values()
-        )
+        """Whether it counts still: for a while after its last sign, and until the next list at least."""
+        asked = [nest.listed.asked for nest in self._nests.values() if nest.listed and nest.listed.busy]
+        return now - one.last <= self._quiet_for or one.last in asked

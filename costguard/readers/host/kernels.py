@@ -21,10 +21,11 @@ PARENTS = 4
 
 
 class Kernel(NamedTuple):
-    """A kernel, the folder of its connection file, and the processes of its user above it, the nearest first."""
+    """A kernel, folder and id of its connection file, and the processes of its user above it, the nearest first."""
 
     process: Process
     folder: str
+    id: str
     above: tuple[Process, ...]
 
 
@@ -33,13 +34,15 @@ class Kernels:
 
     def __init__(self, proc: str) -> None:
         self._proc = proc
-        self._recognised = Recognised(proc, _may_be_kernel, connection_folder)
+        self._recognised = Recognised(proc, _may_be_kernel, connection_file)
 
     def look(self, processes: "Processes") -> list[Kernel]:
         """Those that run now."""
         found = self._recognised.look(processes)
         return [
-            Kernel(process, folder, _above(process, processes)) for process, folder in found if self._lives(process)
+            Kernel(process, folder, name, _above(process, processes))
+            for process, (folder, name) in found
+            if self._lives(process)
         ]
 
     def _lives(self, process: Process) -> bool:
@@ -47,13 +50,13 @@ class Kernels:
         return os.access(f"{self._proc}/{process.pid}/stat", os.F_OK)
 
 
-def connection_folder(arguments: list[bytes]) -> str | None:
-    """The folder of the connection file among the arguments; None where there is none."""
+def connection_file(arguments: list[bytes]) -> tuple[str, str] | None:
+    """Folder and id of the connection file among the arguments; None where there is none."""
     for argument in arguments:
         path = argument.partition(b"=")[2] if argument.startswith(b"-") else argument  # --f=PATH, as editors write it
         folder, _, name = path.rpartition(b"/")
         if name.startswith(b"kernel-") and name.endswith(b".json") and folder.startswith(b"/"):
-            return folder.decode(errors="surrogateescape")
+            return folder.decode(errors="surrogateescape"), name[7:-5].decode(errors="replace")
     return None
 
 

@@ -33,6 +33,9 @@ FIRST_PAUSE, LONGEST_PAUSE = 30.0, 300.0
 QUIET = frozenset(("idle", "starting", "restarting", "autorestarting", "terminating", "dead"))
 """States in which a kernel runs nothing; one that nobody has connected to stays *starting*."""
 
+NAMES = 8
+"""Names of busy kernels of one server that are told apart."""
+
 _NAME = 32  # characters of the name of a kernel
 
 
@@ -50,6 +53,14 @@ class Seat(NamedTuple):
         return f"Seat({self.pid}, {self.port})"
 
 
+class Listed(NamedTuple):
+    """A list of kernels: when it was asked for, the ids of all, and the names of those that are busy; many names are one."""
+
+    asked: float
+    ids: frozenset[str]
+    busy: "set[str]"
+
+
 class Nest:
     """The kernels below one process. ``owner``: whose Jupyter it is, in words."""
 
@@ -63,17 +74,19 @@ class Nest:
         """Whether no process above the kernels is a server: an editor, or a program that runs a notebook, has started them."""
         self.trouble = ""
         """Why the server cannot be asked, in words."""
-        self.busy: dict[str, float] | None = None
-        """The kernels that were busy in the last list, by name, with when that was asked for; None while there was none."""
+        self.listed: Listed | None = None
+        """The last list of the server; None while there was none, or it cannot be asked."""
 
     @property
     def looked(self) -> bool:
         """Whether anything is known of it yet."""
-        return self.serverless or bool(self.trouble) or self.busy is not None
+        return self.serverless or bool(self.trouble) or self.listed is not None
 
     def filenos(self) -> list[int]:
-        """What to wait for if anybody wants to."""
-        found = [self._errand.fileno() if self._errand else -1, self._page.fileno() if self._page else -1]
+        """What to wait for until it is known for the first time; later an answer has the time until the next look."""
+        found = [self._errand.fileno() if self._errand else -1]
+        if self._page is not None and self.listed is None:
+            found.append(self._page.fileno())
         return [fd for fd in found if fd >= 0]
 
     def close(self, now: float) -> None:
@@ -85,19 +98,24 @@ class Nest:
             self._page.close()
             self._page = None
 
-    def look(self, now: float, *, ask: bool) -> None:
-        """Go on, and with ``ask`` begin what is due. Never raises, never waits."""
+    def look(self, now: float, *, ask: bool, find: bool = False) -> bool:
+        """Go on, with ``ask`` begin what is due, with ``find`` also by starting a process; whether one was started.
+
+        Never raises, never waits.
+        """
+        before = self._errand
         try:
-            self._go_on(now, ask=ask)
+            self._go_on(now, ask=ask, find=find)
         except (PageError, ErrandError) as error:
             self._fail(now, str(error))
+        return self._errand not in (None, before)
 
     def _fail(self, now: float, words: str) -> None:
         self.close(now)
-        self._seat, self.busy, self.trouble, self.serverless = None, None, f"{self._owner} {words}", False
+        self._seat, self.listed, self.trouble, self.serverless = None, None, f"{self._owner} {words}", False
         self._due, self._pause = now + self._pause, min(LONGEST_PAUSE, self._pause * 2.0)
 
-    def _go_on(self, now: float, *, ask: bool) -> None:
+    def _go_on(self, now: float, *, ask: bool, find: bool) -> None:
         """Raises ErrandError and PageError."""
         if self._errand is not None and (found := self._errand.look(now)) is not None:
             self._errand = None
@@ -110,6 +128,8 @@ class Nest:
             process, above = self._kernel.process, self._kernel.above
             if not above:
                 self.serverless = True
+                return
+            if not find:
                 return
             pids = tuple(one.pid for one in above)
             job = RuntimeJob(self._proc, self._kernel.folder, pids, process.uid)
@@ -167,23 +187,26 @@ class Nest:
             raise PageError("refuses the token of its runtime file")
         if answer.status != 200:
             raise PageError(f"answers its list of kernels with status {answer.status}")
-        self.busy = busy_in(answer)
+        self.listed = listed_in(answer)
         self.trouble, self._pause, self._due = "", FIRST_PAUSE, 0.0
 
 
-def busy_in(answer: "Answer") -> dict[str, float]:
-    """The busy kernels of a list, by name. Raises PageError for what is no list of kernels."""
+def listed_in(answer: "Answer") -> Listed:
+    """What a list of kernels says. Raises PageError for what is none."""
     try:
         models = json.loads(answer.body)
-        states = [(str(model["name"]), model["execution_state"]) for model in models]
+        rows = [(str(model["id"]), str(model["name"]), str(model["execution_state"])) for model in models]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise PageError("answers with something that is no list of kernels") from None
-    found: dict[str, float] = {}
-    for name, state in states:
-        if state == "busy":
-            found["".join(letter for letter in name if letter.isascii() and letter.isprintable())[:_NAME]] = (
-                answer.asked
-            )
-        elif state not in QUIET:
-            raise PageError("does not say whether a kernel is busy")
-    return found
+        rows, models = [], None
+    if not isinstance(models, list):
+        raise PageError("answers with something that is no list of kernels")
+    if any(state != "busy" and state not in QUIET for _, _, state in rows):
+        raise PageError("does not say whether a kernel is busy")
+    names = {_shown(name) for _, name, state in rows if state == "busy"}
+    return Listed(
+        answer.asked, frozenset([one for one, _, _ in rows]), names if len(names) <= NAMES else {"of many names"}
+    )
+
+
+def _shown(name: str) -> str:
+    return "".join(letter for letter in name if letter.isascii() and letter.isprintable())[:_NAME]

@@ -29,7 +29,7 @@ _CHUNKS = 4096
 
 
 class PageError(Exception):
-    """There is no page, and why: *does not answer*. ``refused``: nothing listens there."""
+    """There is no page, and why: *does not answer*. ``refused``: nobody listens there."""
 
     def __init__(self, words: str, *, refused: bool = False) -> None:
         super().__init__(words)
@@ -157,7 +157,7 @@ class Page:
 
         self.close()
         if error.errno == errno.ECONNREFUSED:
-            raise PageError("nothing listens there", refused=True) from error
+            raise PageError("refuses the connection", refused=True) from error
         if type(error).__name__.startswith("SSL"):
             raise PageError("does not speak TLS") from error
         raise PageError(f"cannot be asked ({error.strerror})") from error

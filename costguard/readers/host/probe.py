@@ -52,7 +52,7 @@ class Probe:
         self.go_on(now)
         if self._errand is None and now.boot >= self._due:
             self._begin(now.boot)
-        seen = "" if self._unknown else "the probe says that nothing needs the machine"
+        seen = "" if self._unknown or self._active else "the probe says that nothing needs the machine"
         return Sight((self._active,) if self._active else (), self._unknown, seen)
 
     def filenos(self) -> list[int]:

@@ -94,7 +94,8 @@ class Serving:
         """See `costguard.readers.host.sense.Sense`."""
         recognised = self._recognised.look(processes)
         servers = [process for process, _ in recognised]
-        if now.boot >= self._list_at or servers != self._servers:
+        ended = any(door.ended for door in self._doors.values())
+        if now.boot >= self._list_at or servers != self._servers or ended:
             self._servers = servers
             self._list(now.boot, recognised, processes)
         troubles = {words for words in (processes.unknown, self._wrong, self._blind) if words}
@@ -116,8 +117,10 @@ class Serving:
         self._active = lasts
         if len(troubles) > 1:
             troubles.discard(NOT_YET)
-        seen = "no inference server has requests" if self._doors or self._named else NO_SERVER.seen
-        return Sight(tuple(self._active.values()), "; ".join(sorted(troubles))[:_UNKNOWN], seen)
+        quiet = "no inference server has requests" if self._doors or self._named else NO_SERVER.seen
+        return Sight(
+            tuple(self._active.values()), "; ".join(sorted(troubles))[:_UNKNOWN], "" if self._active else quiet
+        )
 
     def filenos(self) -> list[int]:
         """What to wait for if anybody wants to: `go_on` may have something to do then."""

@@ -12,6 +12,9 @@ import select
 import socket
 import sys
 
+ID = "0f30422a-018b-4275-8bc0-a96928e99e8"
+"""Of kernels, but for the last digit; their connection files are named after them."""
+
 TOKEN = "5bd9f1a8c4cf0dfe0c7d2b6f4c1e9a3377aa2b4c6d8e0f12"
 
 LISTED = """HTTP/1.1 200 OK\r
@@ -86,7 +89,7 @@ class Notebook:
     def kernel(self, name: str, state: str) -> int:
         """Start one, which names its connection file as real ones do; it ends with this process."""
         self.kernels[name] = state
-        path = f"{self.job['runtime']}/kernel-{len(self.children)}.json"
+        path = f"{self.job['runtime']}/kernel-{ID}{len(self.children)}.json"
         given, end = os.pipe()
         became, other = os.pipe()  # closed by exec
         pid = os.fork()
@@ -108,6 +111,8 @@ class Notebook:
             return self.kernel(rest[0], rest[1])
         if word == "state":
             self.kernels[rest[0]] = rest[1]
+        elif word == "forget":
+            del self.kernels[rest[0]]
         elif word == "mode":
             self.mode = rest[0]
         elif word == "requests":
@@ -128,7 +133,7 @@ class Notebook:
         else:
             models = [
                 {
-                    "id": f"0f30422a-018b-4275-8bc0-a96928e99e8{number}", "name": name.partition("#")[0],
+                    "id": f"{ID}{number}", "name": name.partition("#")[0],
                     "last_activity": "2026-11-22T09:00:00.000000Z", "execution_state": state, "connections": 1,
                 }
                 for number, (name, state) in enumerate(self.kernels.items())

@@ -5,8 +5,10 @@ import select
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Protocol
+
+from costguard.readers.host.page import Page
 
 WITHIN = 10.0
 """Real seconds that a test waits at most; an answer takes a millisecond."""
@@ -118,3 +120,10 @@ def settle(sense: Asks, go_on: Callable[[], None], patience: Callable[[], float]
         if not select.select(waiting, [], [], patience())[0]:
             return
         go_on()
+
+
+def answered(pages: Iterable[Page], patience: float) -> None:
+    """Wait until every request under way has its answer, which the next look reads."""
+    for one in pages:
+        if one.fileno() >= 0:
+            select.select([one.fileno()], [], [], patience)

@@ -13,13 +13,14 @@ import pytest
 
 from costguard.readers.host.errand import Errand
 from costguard.readers.host.errand_jobs import RuntimeJob
-from costguard.readers.host.jupyter import SERVERS_OF_A_USER, Jupyter
-from costguard.readers.host.nest import FIRST_PAUSE
+from costguard.readers.host.jupyter import ACTIVE, SERVERS_OF_A_USER, Jupyter
+from costguard.readers.host.nest import FIRST_PAUSE, listed_in
+from costguard.readers.host.page import Answer, PageError
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.runtime_file import find, folders
 from costguard.readers.host.sense import Moment, Place, Sight
 from tests.unit.readers.host.notebook_server import TOKEN
-from tests.unit.readers.host.servers import WITHIN, settle
+from tests.unit.readers.host.servers import WITHIN, answered, settle
 
 OTHER = 12345 if os.geteuid() == 0 else os.geteuid()
 """Root's agent reads every user's; any other one its own."""
@@ -27,7 +28,7 @@ OTHER = 12345 if os.geteuid() == 0 else os.geteuid()
 STEP = 10.0
 HOUR = 3600.0
 PROGRAM = Path(__file__).with_name("notebook_server.py")
-LOOK_SECONDS = 0.25
+LOOK_SECONDS = 2.0
 
 
 class Notebook:
@@ -86,6 +87,7 @@ class World:
         sight = self.sense.look(Moment(self.now, 0.0), self.processes)
         assert time.monotonic() - begun < LOOK_SECONDS
         settle(self.sense, lambda: self.sense.go_on(Moment(self.now, 0.0)), self.wait)
+        answered([nest._page for nest in self.sense._nests.values() if nest._page], self.patience)
         return sight
 
     def wait(self) -> float:
@@ -256,6 +258,30 @@ def test_names_of_kernels_are_harmless(world: World, start: Make) -> None:
     assert len(one.who) < 80
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "{}", "5", "null", '"busy"', "[5]", "[[]]", "[{}]", '[{"id": 1, "name": "a"}]', '{"id": 1, "name": "a", "execution_state": "busy"}', "[" * 60_000,
+        '[{"id": 1, "name": "a", "execution_state": ["busy"]}]', '[{"id": 1, "name": "a", "execution_state": null}]', '[{"id": 1, "name": "a", "execution_state": {}}]',
+    ],
+)  # fmt: skip
+def test_a_list_of_kernels_may_be_anything(body: str) -> None:
+    """A user can let his server answer what he likes: unknown, and no other user's notebook suffers."""
+    with pytest.raises(PageError):
+        listed_in(Answer(200, body.encode(), 1.0))
+
+
+def test_a_server_cannot_fill_the_memory_with_names(world: World) -> None:
+    """Many names at once are one, and so are many over time."""
+    models = [{"id": str(number), "name": f"k{number}", "execution_state": "busy"} for number in range(300)]
+    assert listed_in(Answer(200, json.dumps(models).encode(), 1.0)).busy == {"of many names"}
+    sense = Jupyter({"quiet_for": 600.0}, world.place)
+    for number in range(1000):
+        sense._note(f"kernel k{number} of ann's Jupyter", "was busy", "without a busy cell", 5000.0, "ann")
+    assert len(sense._active) == ACTIVE + 1
+    assert sense._active["other kernels of ann"].what == "were busy"
+
+
 def test_kernels_of_one_name_are_one_activity(world: World, start: Make) -> None:
     """Since when holds over all of them, whoever of them is busy."""
     server = start()
@@ -363,26 +389,42 @@ def test_a_kernel_without_a_server_is_judged_by_its_cpu(world: World) -> None:
     assert world.look().active == ()
 
 
+def shown_as(world: World, server: Notebook, pid: int, seconds: float) -> None:
+    """A kernel of the server, which has used so much of the CPU."""
+    folder = world.proc / str(pid)
+    folder.mkdir(exist_ok=True)
+    os.chown(folder, OTHER, OTHER)
+    (folder / "cmdline").write_bytes(Path(f"/proc/{pid}/cmdline").read_bytes())
+    ticks, above = round(seconds * os.sysconf("SC_CLK_TCK")), server.process.pid
+    (folder / "stat").write_text(f"{pid} (python3) S {above} 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0")
+
+
 def test_a_server_that_cannot_be_asked_leaves_the_cpu_to_judge_by(world: World, start: Make) -> None:
     """Unknown stays unknown, and what is seen all the same is said."""
     server = start(info={"sock": "/run/jupyter.sock"})
     pid = int(str(server.say("kernel python3 idle")))
-    folder = world.proc / str(pid)
-    folder.mkdir()
-    os.chown(folder, OTHER, OTHER)
-    (folder / "cmdline").write_bytes(Path(f"/proc/{pid}/cmdline").read_bytes())
-
-    def used(seconds: float) -> None:
-        ticks = round(seconds * os.sysconf("SC_CLK_TCK"))
-        above = server.process.pid
-        (folder / "stat").write_text(f"{pid} (python3) S {above} 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0")
-
-    used(1.0)
+    shown_as(world, server, pid, 1.0)
     assert world.looks(3).active == ()
-    used(9.0)
+    shown_as(world, server, pid, 9.0)
     sight = world.look()
     assert [one.what for one in sight.active] == ["used the CPU"]
     assert "it listens on no port" in sight.unknown
+
+
+def test_a_kernel_that_its_server_does_not_list_is_judged_by_its_cpu(world: World, start: Make) -> None:
+    """Papermill in a terminal of Jupyter has a kernel below the server, of which the server knows nothing."""
+    server = start()
+    pid = int(str(server.say("kernel python3 idle")))
+    shown_as(world, server, pid, 1.0)
+    world.looks(3)
+    shown_as(world, server, pid, 9.0)
+    assert world.look() == Sight(seen="no kernel is busy")
+    server.say("forget python3")
+    world.looks(2)
+    shown_as(world, server, pid, 17.0)
+    sight = world.look()
+    assert [one.what for one in sight.active] == ["used the CPU"]
+    assert sight.unknown == ""
 
 
 # ---- the runtime file ------------------------------------------------------------------

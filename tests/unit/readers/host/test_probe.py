@@ -1,14 +1,18 @@
 """The owner's probe: real programs, real processes that get out of hand, virtual time between two runs."""
 
 import contextlib
+import json
 import os
 import pwd
+import signal
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from costguard.process.command_lines import command_lines
 from costguard.readers.host import errand
 from costguard.readers.host.probe import Probe
 from costguard.readers.host.processes import Processes
@@ -18,7 +22,7 @@ from tests.unit.readers.host.servers import WITHIN, settle
 SETTINGS: dict[str, object] = {"run": [], "user": "", "every": 30.0, "timeout": 10.0, "above": None}
 PLACE = Place()
 NO_PROCESSES = Processes(PLACE)
-LOOK_SECONDS = 0.25
+LOOK_SECONDS = 2.0
 
 
 class World:
@@ -210,6 +214,24 @@ def test_the_end_of_the_reader_ends_the_probe(tmp_path: Path) -> None:
         time.sleep(0.005)
     assert world.sense._errand is not None
     world.sense._errand.stop(world.now)
+    while not gone(pids(noted)[0]) and time.monotonic() < end:
+        time.sleep(0.005)
+    assert gone(pids(noted)[0])
+
+
+def test_a_killed_reader_leaves_no_probe(tmp_path: Path) -> None:
+    """The guard kills a reader that hangs, and its session: what the probe has started ends all the same."""
+    noted = tmp_path / "pids"
+    script = f"setsid sh -c 'echo $$ > {noted}; exec sleep 1000' & sleep 1000"
+    job = {"senses": {"probe": SETTINGS | {"run": list(shell(script))}}}
+    with subprocess.Popen(command_lines()["host"], stdin=-1, stdout=-1, start_new_session=True) as reader:
+        assert reader.stdin is not None
+        reader.stdin.write(json.dumps(job).encode() + b'\n{"read":1}\n')
+        reader.stdin.flush()
+        end = time.monotonic() + WITHIN
+        while not (noted.exists() and noted.read_text()) and time.monotonic() < end:
+            time.sleep(0.005)
+        os.killpg(reader.pid, signal.SIGKILL)
     while not gone(pids(noted)[0]) and time.monotonic() < end:
         time.sleep(0.005)
     assert gone(pids(noted)[0])

@@ -15,10 +15,10 @@ from costguard.readers.host.page import PageError
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import Moment, Place, Sight
 from costguard.readers.host.serving import SERVERS_OF_A_USER, USUAL_PORTS, Serving, parts
-from tests.unit.readers.host.servers import WITHIN, Script, Server, page, raw, settle, silence
+from tests.unit.readers.host.servers import WITHIN, Script, Server, answered, page, raw, settle, silence
 
 STEP, HOUR = 10.0, 3600.0
-LOOK_SECONDS = 0.25
+LOOK_SECONDS = 2.0
 
 
 def vllm(running: object = 0.0, waiting: object = 0.0, ended: object = 7.0) -> bytes:
@@ -191,6 +191,8 @@ class World:
         sight = self.sense.look(Moment(self.now, 0.0), self.processes)
         assert time.monotonic() - begun < LOOK_SECONDS
         settle(self.sense, lambda: self.sense.go_on(Moment(self.now, 0.0)), lambda: self.patience)
+        doors = (*self.sense._doors.values(), *self.sense._named.values())
+        answered([door._page for door in doors], self.patience)
         return sight
 
     def looks(self, count: int) -> Sight:
@@ -311,6 +313,16 @@ def test_a_server_that_ends_leaves_nothing_behind(world: World, serve: Serve) ->
             (world.proc / "4000" / file).unlink()
     (world.proc / "4000").rename(world.proc / "ended")
     assert world.looks(3) == Sight(seen="no inference server runs")
+
+
+def test_a_server_that_has_just_ended_is_no_trouble(world: World, serve: Serve) -> None:
+    """The processes may show it for some looks still: nobody listens, so nothing is served."""
+    server = serve(page(vllm()))
+    world.process(4000, f"vllm serve m --port {server.port}")
+    assert world.looks(2).unknown == ""
+    server.close()
+    for _ in range(10):
+        assert world.look().unknown == ""
 
 
 def test_another_users_port_is_not_asked_for_a_server(world: World, serve: Serve) -> None:
