@@ -3,7 +3,7 @@
 Nothing here decides. An activity is a veto; so is the unknown of a sense that is required, and that of an advisory one is told.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any, NamedTuple
 
@@ -67,12 +67,7 @@ class HostSide:
 
     def adopt(self, config: Mapping[str, Any]) -> None:
         """Work under this configuration: a new reader, should it have to look for other things, or elsewhere."""
-        section, place = config.get("senses", {}), config.get("host", {})
-        senses: dict[str, Mapping[str, Any]] = {
-            name: sense
-            for name, sense in section.items()
-            if isinstance(sense, dict) and section.get("enabled") and sense["enabled"]
-        }
+        senses, place = chosen(config.get("senses", {})), config.get("host", {})
         places = {name: place[name] for name in PLACES if name in place}
         if (senses, places) == (self._senses, self._place):
             return
@@ -82,7 +77,7 @@ class HostSide:
         self._senses, self._place = senses, places
         self.sights = dict.fromkeys(senses, SenseSight())
         if senses:
-            job = HostJob({name: _own(sense) for name, sense in senses.items()}, **places)
+            job = job_of(senses, places)
             self._reader = ReaderProcess(self._host, "host", lambda: job)
         self._judge()
 
@@ -148,7 +143,7 @@ class HostSide:
             return
         try:
             given = answer["senses"]
-            self.sights = {name: _sight(given[name], now) for name in self._senses}
+            self.sights = sights_of(given, self._senses, now)
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             self._lost(f"malformed answer from the host reader ({type(error).__name__})")
             return
@@ -162,19 +157,12 @@ class HostSide:
 
     def _judge(self) -> None:
         """The vetoes, and whether the host is quiet."""
-        found = []
         for name, sight in self.sights.items():
-            sense = self._senses[name]
-            notified = bool(sense.get("hatch"))
-            found += [
-                Veto(name, f"{one.who} {one.what}", notified, lets_go=one.lets_go, sense=True) for one in sight.active
-            ]
-            if sight.unknown and sense["required"]:
-                found.append(Veto(name, f"cannot be seen: {sight.unknown}", unknown=True, sense=True))
             told = sight.unknown and sight.unknown not in {NOT_YET, _UNSEEN} and "host" not in self._troubles()
             self._report(f"sense {name}", f"the sense {name} cannot see everything: {sight.unknown}" if told else None)
-        if tuple(found) != self.vetoes:
-            self.vetoes = tuple(found)
+        found = vetoes_of(self.sights, self._senses)
+        if found != self.vetoes:
+            self.vetoes = found
         present = [sight for name, sight in self.sights.items() if name in PRESENCE]
         if any(sight.active for sight in present):
             self.quiet = False
@@ -212,6 +200,37 @@ class HostSide:
     def words(self, now: float) -> list[str]:
         """What keeps the machine up, one sentence each."""
         return [one.sentence(now) for sight in self.sights.values() for one in sight.active]
+
+
+def sights_of(answer: Mapping[str, Any], names: Iterable[str], now: float) -> dict[str, SenseSight]:
+    """What each sense saw. Raises what reading a malformed answer may raise."""
+    return {name: _sight(answer[name], now) for name in names}
+
+
+def vetoes_of(sights: Mapping[str, SenseSight], senses: Mapping[str, Mapping[str, Any]]) -> tuple[Veto, ...]:
+    """What keeps the machine up: each activity, and what a required sense cannot see."""
+    found = []
+    for name, sight in sights.items():
+        sense = senses[name]
+        notified = bool(sense.get("hatch"))
+        found += [
+            Veto(name, f"{one.who} {one.what}", notified, lets_go=one.lets_go, sense=True) for one in sight.active
+        ]
+        if sight.unknown and sense["required"]:
+            found.append(Veto(name, f"cannot be seen: {sight.unknown}", unknown=True, sense=True))
+    return tuple(found)
+
+
+def chosen(section: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The senses that are switched on, with their settings."""
+    if not section.get("enabled"):
+        return {}
+    return {name: sense for name, sense in section.items() if isinstance(sense, dict) and sense["enabled"]}
+
+
+def job_of(senses: Mapping[str, Mapping[str, Any]], places: Mapping[str, str]) -> HostJob:
+    """What the reader is to look for, and where."""
+    return HostJob({name: _own(sense) for name, sense in senses.items()}, **places)
 
 
 def _own(sense: Mapping[str, Any]) -> dict[str, Any]:

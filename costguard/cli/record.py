@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from costguard.cli.invoked import invoked
+from costguard.cli.record_senses import SenseWatch, configured
 from costguard.engine.words import several
 from costguard.errors import REFUSED, CostguardError
 from costguard.process.child import Child, EndedError, SilentError
@@ -42,11 +43,13 @@ LONGEST_SECONDS = 10 * 365 * 86400.0
     "--interval", default="10s", show_default=True, metavar="DURATION", help="Time between two looks, 0.1s to 1h."
 )
 @click.option("--duration", metavar="DURATION", help="How long. Default: until Ctrl-C.")
+@click.option("--no-senses", is_flag=True, help="Only the GPUs: not who types, and which programs work.")
 @click.option("--sysfs", default="/sys", hidden=True)
-def command(out: str, interval: str, duration: str | None, sysfs: str) -> None:
+def command(out: str, interval: str, duration: str | None, sysfs: str, *, no_senses: bool) -> None:
     """Record what every GPU of this machine does to FILE, for `costguard replay`.
 
-    Load, signs of work, and what could not be read and why; no policy and no decision. Ctrl-C ends it and leaves a complete
+    Load, signs of work, and what could not be read and why; what senses see, with names of users and programs (--no-senses
+    leaves that out); no policy and no decision. Ctrl-C ends it and leaves a complete
     file. An existing file is never overwritten. On a machine without NVIDIA hardware it says so and exits with code 0.
     """
     from costguard.cli.hardware import nvidia_hardware
@@ -57,7 +60,7 @@ def command(out: str, interval: str, duration: str | None, sysfs: str) -> None:
     if nvidia_hardware({"sysfs": sysfs}) is False:
         click.echo(NO_HARDWARE)
         return
-    recorder = _Recorder(_created(out, every), sysfs)
+    recorder = _Recorder(_created(out, every), sysfs, None if no_senses else configured(sysfs))
     for number in ENDING:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as `nohup` sets it
             signal.signal(number, _interrupt)
@@ -132,8 +135,8 @@ def _undisturbed() -> Iterator[None]:
 class _Recorder:
     """Asks one NVML reader, tick by tick, and writes its answers."""
 
-    def __init__(self, writer: "Writer", sysfs: str) -> None:
-        self._writer = writer
+    def __init__(self, writer: "Writer", sysfs: str, senses: SenseWatch | None) -> None:
+        self._writer, self._senses = writer, senses
         self._learnt: dict[str, object] = {}
         self._job = NvmlJob(sysfs=sysfs, learnt=self._learnt)
         self._process: Child | None = None
@@ -182,8 +185,10 @@ class _Recorder:
         missing = Unknown("no longer listed" if readings else self.problem)
         devices = list(self._devices.values())
         if devices:
+            vetoes = self._senses.look(_now()) if self._senses is not None else ()
             with _undisturbed():
                 self._writer.meet(devices)
+                self._writer.seen(after, vetoes)
                 self._writer.tick(after, [readings.get(device.key, missing) for device in devices])
                 if answer is None:
                     self._writer.flush()  # the next look may take long
@@ -240,6 +245,8 @@ class _Recorder:
     def end(self) -> OSError | None:
         """Kill the reader and close the file; returns an error of the last write."""
         self._kill()
+        if self._senses is not None:
+            self._senses.end()
         try:
             self._writer.close()
         except OSError as error:

@@ -171,6 +171,9 @@ def _report(title: str, recording: "Recording", results: "Sequence[PolicyRun]", 
     yield "\nWhat came of it (dry run: nothing was stopped)"
     yield from show.table(results)
     yield from show.fleet_words(results)
+    if spared := list(show.senses(results)):
+        yield "\nWhat the senses were worth (each alone; what people did without a GPU no recording shows)"
+        yield from spared
 
 
 # -- policies ------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from costguard.engine.rules import Rules, rules_of
 from costguard.replay.levels import Levels, Tables
 from costguard.replay.outline import is_plain, outline
 from costguard.replay.pool import parts, shared
+from costguard.replay.prevented import Prevented, prevented
 from costguard.replay.run import Walked, policy_for, walk
 from costguard.replay.summary import Tally, account, account_of
 from costguard.replay.trace import Trace
@@ -26,6 +27,7 @@ class ComparedPolicy(NamedTuple):
     policy: Policy
     account: Tally
     walked: Walked | None
+    prevented: tuple[Prevented, ...] = ()
 
 
 Key = tuple[int, int]
@@ -90,11 +92,13 @@ class _Way:
         if (rules := self._plain(j, levels.trace)) and (found := outline(levels, rules, policy.interval)):
             return ComparedPolicy(rules.policy, account_of(levels.times, found, levels.holes(rules.gap)), None)
         walked = walk(levels, policy, every_sample=self._every_sample, progress=progress)
-        return ComparedPolicy(walked.policy, account(levels, walked), walked)
+        found_by = account(levels, walked)
+        spared = prevented(levels, policy, found_by.stops, every_sample=self._every_sample)
+        return ComparedPolicy(walked.policy, found_by, walked, spared)
 
     def _plain(self, j: int, trace: Trace) -> Rules | None:
         """The rules of a policy that needs no engine; None for any other."""
-        if self._read:
+        if self._read or trace.vetoes:
             return None
         key = (j, trace.interval)
         if key not in self._rules:

@@ -5,8 +5,9 @@ second way leaves out what the engine itself would have answered with *nothing c
 it carries the engine's tracks over the ups and downs without asking for a decision that cannot fall.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
+from operator import itemgetter
 from typing import NamedTuple
 
 from costguard.engine.ahead import deadline_told_at
@@ -15,7 +16,7 @@ from costguard.engine.effects import Effect, Tell
 from costguard.engine.events import Devices, Outcome, Tick
 from costguard.engine.idleness import idle_at, unused_at, work_seen
 from costguard.engine.machine import Step, step
-from costguard.engine.observation import Observation
+from costguard.engine.observation import Observation, Veto
 from costguard.engine.obstacles import due_at
 from costguard.engine.overdue import period_over
 from costguard.engine.policy import Policy
@@ -66,11 +67,12 @@ def walk(
     levels: Levels,
     policy: Policy,
     *,
+    without: str = "",
     every_sample: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Walked:
-    """Decide on a whole trace. The first sample counts as the boot of the machine."""
-    walker = _Walker(levels, policy_for(policy, levels.trace), policy.interval)
+    """Decide on a whole trace. The first sample counts as the boot of the machine. ``without``: as if there were no such sense."""
+    walker = _Walker(levels, policy_for(policy, levels.trace), policy.interval, without)
     count, k, turns = len(levels.times), 0, 0
     while k < count:
         walker.between(k)
@@ -88,7 +90,7 @@ def walk(
 
 
 class _Walker:
-    def __init__(self, levels: Levels, policy: Policy, look: float) -> None:
+    def __init__(self, levels: Levels, policy: Policy, look: float, without: str) -> None:
         self.levels = levels
         self.trace = levels.trace
         self.times = levels.times
@@ -101,6 +103,9 @@ class _Walker:
         state = initial("replay", self.trace.name)
         self.state = step(state, Devices(0.0, self.trace.devices), policy).state
         self.forward = Forward(levels, self.rules)
+        self._seen = [
+            (seen.wall, tuple([veto for veto in seen.vetoes if veto.source != without])) for seen in levels.trace.vetoes
+        ]
         self._changes: list[list[int]] = []
         self._unarmed: list[int] = []
 
@@ -133,7 +138,7 @@ class _Walker:
         """Ask the engine, tell it that people got its messages, note what it decided."""
         trace, before = self.trace, self.state
         readings = tuple([trace.readings[column[k]] for column in trace.codes])
-        seen = Tick(wall - self.start, Observation(trace.gpus, readings), wall)
+        seen = Tick(wall - self.start, Observation(trace.gpus, readings, self._vetoes(wall)), wall)
         done = step(before, seen, self.policy)
         self.steps += 1
         self.state = done.state
@@ -143,6 +148,13 @@ class _Walker:
         for effect in done.effects:
             if type(effect) is Tell:
                 self.state = step(self.state, Outcome(seen.at, effect.id, "delivered"), self.policy).state
+
+    def _vetoes(self, wall: float) -> tuple[Veto, ...]:
+        """What senses saw at that date, where that was recorded."""
+        if not self._seen:
+            return ()
+        place = bisect_right(self._seen, wall, key=itemgetter(0))
+        return self._seen[place - 1][1] if place else ()
 
     def _note(self, k: int, wall: float, before: State, done: Step) -> None:
         old, new = before.core, done.state.core
@@ -162,7 +174,7 @@ class _Walker:
     def skip(self, k: int, before: State) -> int:
         """The next sample to ask about, from ``k`` on; the state is carried to the one before it."""
         core, state = self.state.core, self.state
-        if to := self.forward.possible(state, k):
+        if not self._seen and (to := self.forward.possible(state, k)):
             self.state = self.forward.carry(state, k, to)
             return to
         end = self._steady_until(k)
@@ -192,6 +204,8 @@ class _Walker:
             self._changes = [self.levels.any_change(rules), self.levels.holes(rules.gap)]
             if rules.judges_mean:
                 self._changes.append(self.levels.mean(rules, core.selection.picked).changes)
+            if self._seen:
+                self._changes.append([bisect_left(self.times, wall) for wall, _ in self._seen])
             self._unarmed = self.levels.above(rules, core.selection.picked).changes
         columns = self._changes if self.state.core.signals.armed_at is not None else [*self._changes, self._unarmed]
         end = len(self.times)
@@ -205,7 +219,8 @@ class _Walker:
         """Until when a tick of equal levels changes nothing, where the engine does not say so itself."""
         core, rules = state.core, self.rules
         settled = (
-            core.signals.unknown_since is None
+            not self._seen
+            and core.signals.unknown_since is None
             and core.alarms.unknown is None
             and core.alarms.weak_sign is None
             and not core.people.holds

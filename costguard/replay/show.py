@@ -10,6 +10,7 @@ from costguard.engine.words import duration, several
 from costguard.money import Rate, rate
 from costguard.replay import fleet
 from costguard.replay.levels import Levels
+from costguard.replay.prevented import Prevented
 from costguard.replay.run import Decision, Walked
 from costguard.replay.summary import ReplaySummary, Tally, total
 from costguard.replay.trace import Recording, Trace
@@ -43,6 +44,7 @@ class PolicyRun(NamedTuple):
     policy: Policy
     account: Tally
     walked: Walked | None
+    prevented: tuple[Prevented, ...] = ()
 
     @property
     def machine(self) -> fleet.MachineSummary:
@@ -186,6 +188,30 @@ def table(results: Sequence[PolicyRun]) -> Iterator[str]:
         yield f"money: {source}"
 
 
+def senses(results: Sequence[PolicyRun]) -> Iterator[str]:
+    """What each sense was worth, under each policy; nothing where no sense was recorded."""
+    several_policies = len({result.label for result in results}) > 1
+    for (label, name), found in _by_sense(results).items():
+        stops = found.right + found.wrong
+        under = f" under {label}" if several_policies else ""
+        if not stops:
+            yield f"{name}{under}: prevented no stop"
+            continue
+        wrong = f", and after {found.wrong} none did ({_hours(found.hours)} more)" if found.wrong else ""
+        yield f"{name}{under}: prevented {several(stops, 'stop')}; after {found.right} of them a GPU worked again{wrong}"
+
+
+def _by_sense(results: Sequence[PolicyRun]) -> dict[tuple[str, str], Prevented]:
+    """By policy and sense, over all machines."""
+    found: dict[tuple[str, str], Prevented] = {}
+    for result in results:
+        for one in result.prevented:
+            before = found.get((result.label, one.sense), Prevented(one.sense, 0, 0, 0.0))
+            sums = (before.right + one.right, before.wrong + one.wrong, before.hours + one.hours)
+            found[result.label, one.sense] = Prevented(one.sense, *sums)
+    return found
+
+
 Prices = dict[str, Rate | None]
 
 
@@ -286,6 +312,7 @@ def as_json(
                 "summary": _numbers(total(result.account.summary for result in group)),
                 "money": _amounts(total(result.account.summary for result in group), group[0].policy),
                 "fleet": fleet.facts([result.machine for result in group]),
+                "senses": [one._asdict() for one in _by_sense(group).values()],
                 "machines": [_machine(result, timeline=timeline) for result in group],
             }
             for label, group in policies.items()

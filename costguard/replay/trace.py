@@ -9,7 +9,7 @@ from itertools import accumulate, islice
 from operator import itemgetter, sub
 from typing import NamedTuple, TypeAlias
 
-from costguard.engine.observation import Device, Known, Reading
+from costguard.engine.observation import Device, Known, Reading, Veto
 from costguard.errors import CostguardError
 
 Codes: TypeAlias = "bytes | array[int]"
@@ -24,10 +24,18 @@ class TraceError(CostguardError):
     """A recording that cannot be read; the message names the file and the line."""
 
 
+class SeenFrom(NamedTuple):
+    """What senses saw from a date on."""
+
+    wall: float
+    vetoes: tuple[Veto, ...]
+
+
 class Trace(NamedTuple):
     """What was recorded of one machine. ``times`` are dates in seconds since the epoch and never run backwards.
 
-    ``interval`` is the median of their steps, in seconds; ``codes`` stand in the order of ``devices``.
+    ``interval`` is the median of their steps, in seconds; ``codes`` stand in the order of ``devices``; ``vetoes`` is what senses
+    saw, where that was recorded, in the order of time.
     """
 
     name: str
@@ -36,6 +44,7 @@ class Trace(NamedTuple):
     codes: tuple[Codes, ...]
     readings: tuple[Reading, ...]
     interval: float
+    vetoes: "tuple[SeenFrom, ...]" = ()
 
     @property
     def gpus(self) -> tuple[str, ...]:

@@ -51,6 +51,8 @@ def imported(path: Path) -> dict[str, list[Row]]:
         if isinstance(value, dict) and "costguard_trace" in value:
             assert value["costguard_trace"] == 1
             began = value["began"]
+        elif isinstance(value, dict) and "senses" in value:
+            continue
         elif isinstance(value, dict):
             keys, before = [gpu["key"] for gpu in value["gpus"]], []
         else:
@@ -85,7 +87,7 @@ class Recorder:
         """Begin to record."""
         out = name if name.startswith(("-", "/")) else str(self.folder / name)
         process = subprocess.Popen(
-            [*COMMAND, "record", "--out", out, "--sysfs", str(self.sysfs), *options],
+            [*COMMAND, "record", "--out", out, "--sysfs", str(self.sysfs), "--no-senses", *options],
             env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
             preexec_fn=before,  # noqa: PLW1509 - the tests have no threads
         )  # fmt: skip

@@ -132,6 +132,11 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
     rows = [f"2026/11/20 {10 + i // 60:02}:{i % 60:02}:00, 0, {90 if i < 60 or i > 580 else 0} %" for i in range(600)]
     trace.write_text("\n".join(["timestamp, index, utilization.gpu [%]", *rows]) + "\n")
     keep("replay", str(trace), "--json", "--price", "2", "--set", "kill_duration=30m")
+    lines: list[object] = [{"costguard_trace": 1, "began": 1.79e9, "interval": 10.0}, {"gpus": [{"key": "gpu0"}]}]
+    lines += [{"at": 0.0, "senses": [["terminals", "ann on pts/3 typed", False, False, ""]]}, [0.0, 0.9], [10.0, 0.0]]
+    own = folder / "own.trace"
+    own.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    keep("replay", str(own), "--json")
     keep("config", "check", "--json")
     keep("config", "check", "--json", "--set", "grace=soon", code=2)
     keep("config", "show", "--json")

@@ -1,7 +1,8 @@
 """costguard's own recording: one JSON value a line, packed where the name ends in ``.gz``.
 
 The first line is an object: ``{"costguard_trace": 1, "version": …, "began": date, "interval": seconds}``. An object with
-``gpus`` says which GPUs the next lines tell of, in this order. Every other line is a list: seconds since ``began``, then
+``gpus`` says which GPUs the next lines tell of, in this order. One with ``senses`` says what senses see from then on (``at``, in
+seconds since ``began``): a list of ``[sense, words, blocks every stop, cannot see, what would end it]``. Every other line is a list: seconds since ``began``, then
 one reading for each GPU: a load from 0 to 1; ``[load, [signs of work], seconds covered]``; a text, the reason why it
 is unknown; or null, the same as in the line before. No policy is in it: the same recording serves them all.
 """
@@ -16,11 +17,11 @@ from contextlib import suppress
 from typing import IO, Any
 
 from costguard import __version__
-from costguard.engine.observation import Device, Known, Reading, Unknown
+from costguard.engine.observation import Device, Known, Reading, Unknown, Veto
 from costguard.engine.words import several
 from costguard.replay.formats.group import NO_ROW
 from costguard.replay.formats.source import Progress, Source, chunks
-from costguard.replay.trace import Palette, Recording, Trace, TraceError, step_of
+from costguard.replay.trace import Palette, Recording, SeenFrom, Trace, TraceError, step_of
 
 FORMAT = 1
 
@@ -37,6 +38,7 @@ class Writer:
         self._packed = gzip.GzipFile(fileobj=file, mode="wb", mtime=0) if path.endswith(".gz") else None
         self._devices: tuple[Device, ...] = ()
         self._last: dict[str, object] = {}
+        self._vetoes: tuple[Veto, ...] = ()
         self._flushed = -math.inf
         self.ticks = 0
         try:
@@ -57,6 +59,13 @@ class Writer:
             return
         self._devices, self._last = tuple(devices), {}
         self._write({"gpus": [{"key": d.key, "index": d.number, "uuid": d.uuid, "name": d.name} for d in devices]})
+
+    def seen(self, after: float, vetoes: tuple[Veto, ...]) -> None:
+        """What senses see from then on, if that is another thing than before."""
+        if vetoes != self._vetoes:
+            self._vetoes = vetoes
+            rows = [[veto.source, veto.reason, veto.hatch, veto.unknown, veto.lets_go] for veto in vetoes]
+            self._write({"at": round(after, 3), "senses": rows})
 
     def tick(self, after: float, readings: Sequence[Reading]) -> None:
         """What was read ``after`` seconds, in the order of the GPUs."""
@@ -120,6 +129,7 @@ class _Parser:
         self._columns: list[array[int]] = []
         self._last: dict[int, int] = {}
         self._notes: list[str] = []
+        self._seen: list[SeenFrom] = []
 
     def line(self, line: str, *, last: bool) -> None:
         """One line of the file."""
@@ -142,6 +152,9 @@ class _Parser:
             if value["costguard_trace"] != FORMAT:
                 raise ValueError(f"format {value['costguard_trace']!r}; this costguard reads {FORMAT}")
             self._began, self._interval, self._known = float(value["began"]), float(value["interval"]), True
+            return
+        if "senses" in value:
+            self._seen.append(SeenFrom(self._began + float(value["at"]), tuple(map(_veto, value["senses"]))))
             return
         missing = self._palette.number(NO_ROW)
         self._places, self._last = [], {}
@@ -182,8 +195,14 @@ class _Parser:
             tuple(self._palette.pack(column.tolist()) for column in self._columns),
             tuple(self._palette.readings),
             step_of(self._times) or self._interval,
+            tuple(self._seen),
         )
         return Recording((trace,), len(self._times) * len(self._columns), tuple(self._notes))
+
+
+def _veto(row: Any) -> Veto:  # noqa: ANN401 - a JSON value, judged here
+    source, reason, hatch, unknown, lets_go = row
+    return Veto(str(source), str(reason), hatch is True, sense=True, lets_go=str(lets_go), unknown=unknown is True)
 
 
 def _reading(value: Any) -> Reading:  # noqa: ANN401 - a JSON value, judged here

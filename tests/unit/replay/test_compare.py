@@ -31,7 +31,7 @@ def test_the_same_by_one_process_and_by_several(machines: int, processes: int) -
     shares: list[float] = []
     found = compare(traces, POLICIES, shares.append, processes=processes)
     assert len(found) == machines * len(POLICIES)
-    for (i, j), (_, made, walked) in found.items():
+    for (i, j), (_, made, walked, _spared) in found.items():
         levels = Levels(traces[i])
         alone = walk(levels, POLICIES[j])
         assert walked == alone

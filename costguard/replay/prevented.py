@@ -1,0 +1,45 @@
+"""What each sense was worth on a recording: the stops that there would have been without it."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from costguard.engine.policy import Policy
+from costguard.replay.levels import Levels
+from costguard.replay.run import walk
+from costguard.replay.summary import HOUR, Stop, account
+
+
+class Prevented(NamedTuple):
+    """The stops that one sense prevented, or put off.
+
+    ``right``: a GPU worked again while the machine was up thanks to it. ``wrong``: none did before the machine was stopped all the
+    same, or the recording ended; it was up for ``hours`` more. What people did there without a GPU no recording shows.
+    """
+
+    sense: str
+    right: int
+    wrong: int
+    hours: float
+
+
+def prevented(
+    levels: Levels, policy: Policy, stops: Sequence[Stop], *, every_sample: bool = False
+) -> tuple[Prevented, ...]:
+    """Of each sense that the recording has; ``stops`` are those with all of them."""
+    names = sorted({veto.source for seen in levels.trace.vetoes for veto in seen.vetoes})
+    return tuple([_of(name, levels, policy, stops, every_sample=every_sample) for name in names])
+
+
+def _of(name: str, levels: Levels, policy: Policy, stops: Sequence[Stop], *, every_sample: bool) -> Prevented:
+    walked = walk(levels, policy, without=name, every_sample=every_sample)
+    slack, right, wrong, hours = walked.policy.interval, 0, 0, 0.0
+    for stop in account(levels, walked).stops:
+        later = next((with_it.wall for with_it in stops if with_it.wall >= stop.wall - slack), None)
+        if later is not None and later <= stop.wall + slack:
+            continue  # it comes with the sense too
+        until = levels.times[-1] if later is None else later
+        if stop.back is not None and stop.back <= until:
+            right += 1
+        else:
+            wrong, hours = wrong + 1, hours + (until - stop.wall) / HOUR
+    return Prevented(name, right, wrong, hours)
