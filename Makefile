@@ -9,7 +9,7 @@ JOBS ?= 5
 WHEEL ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-vm thorough elsewhere lint soak mutants mutants-all planted bench docs wheel clean
+.PHONY: help demo test test-vm thorough elsewhere terraform lint soak mutants mutants-all planted bench docs wheel clean
 
 help: ## show these lines
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1#/p' $(MAKEFILE_LIST) | tr '#' '\t' | expand -t 20
@@ -35,10 +35,13 @@ test-vm: $(DEV_STAMP) $(if $(WHEEL),,wheel) ## boot a small machine and try the 
 elsewhere: $(DEV_STAMP) ## tests under another boot time, zone, language, user and load than this machine's
 	JOBS="$(JOBS)" .ci/elsewhere
 
+terraform: $(DEV_STAMP) ## check the Terraform modules, with terraform and its providers; says what it could not check
+	.ci/terraform
+
 lint: $(DEV_STAMP) ## style, types and import contracts
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m mypy --strict $(wildcard costguard providers tests bench)
+	$(PY) -m mypy --strict $(wildcard costguard providers tests bench terraform)
 	$(VENV)/bin/lint-imports
 
 soak: $(DEV_STAMP) ## ten simulated machine-years with crashes and clock jumps
@@ -60,6 +63,7 @@ bench: $(DEV_STAMP) ## what the resident processes cost
 docs: $(RUN_STAMP) ## write the generated pages again
 	$(PY) -m costguard.config.reference docs/configuration.md
 	$(PY) -m costguard.engine.docs_page > docs/engine.md
+	$(PY) -m terraform.generate
 
 wheel: $(VENV)/bin/python ## build dist/*.whl
 	rm -rf dist

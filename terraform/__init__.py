@@ -1,0 +1,1 @@
+"""Modules for Terraform, and what writes their generated files."""

@@ -1,0 +1,1 @@
+"""Checks of the modules with Terraform itself: `make terraform`."""

@@ -1,0 +1,179 @@
+"""The script that puts costguard on a machine: with a folder in place of the root, and a stand-in for systemctl."""
+
+import base64
+import hashlib
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "terraform/machine/provision.sh"
+UNIT = "etc/systemd/system/costguard.service"
+CONFIG = "etc/costguard/config.toml"
+SYSTEMCTL = """\
+#!/bin/sh
+echo "$@" >>"$PROVISION_ROOT/systemctl.log"
+[ "$1" != is-active ] || test -e "$PROVISION_ROOT/active"
+[ "$1" != restart ] || touch "$PROVISION_ROOT/active"
+"""
+
+
+class Machine:
+    """A root folder; ``costguard`` is on its image unless ``bare``."""
+
+    def __init__(self, root: Path, *, bare: bool = False) -> None:
+        self.root = root / "machine"
+        self.log = self.root / "systemctl.log"
+        tools = root / "tools"
+        tools.mkdir()
+        self.root.mkdir()
+        (tools / "systemctl").write_text(SYSTEMCTL, encoding="utf-8")
+        (tools / "systemctl").chmod(0o755)
+        places = (tools, *(() if bare else (Path(sys.executable).parent,)), "/usr/local/bin", "/usr/bin", "/bin")
+        self.environment = {"PATH": os.pathsep.join(map(str, places)), "PROVISION_ROOT": str(self.root)}
+
+    def provision(self, *words: str, config: str = "") -> subprocess.CompletedProcess[str]:
+        """Runs the script as user data does: from its text, with what follows it left alone."""
+        given = ("--config", base64.b64encode(config.encode()).decode()) if config else ()
+        command = ["bash", str(SCRIPT), *words, *given]
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=120, check=False)
+
+    def asked(self) -> list[str]:
+        """What systemctl was asked since the last time."""
+        lines = self.log.read_text(encoding="utf-8").splitlines() if self.log.exists() else []
+        self.log.unlink(missing_ok=True)
+        return lines
+
+    def text(self, path: str) -> str:
+        return (self.root / path).read_text(encoding="utf-8")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_a_baked_image_is_configured_and_started_once(machine: Machine) -> None:
+    """At the second boot nothing has changed, so nothing is restarted; a new setting restarts it."""
+    done = machine.provision("--extra", "aws", config='mode = "dry-run"\n')
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert machine.text(CONFIG) == 'mode = "dry-run"\n'
+    assert "costguard run" in machine.text(UNIT)
+    asked = ["daemon-reload", "enable --quiet costguard.service", "restart costguard.service"]
+    assert machine.asked() == asked
+    again = machine.provision("--extra", "aws", config='mode = "dry-run"\n')
+    assert (again.stdout, machine.asked()) == ("costguard: unchanged\n", ["is-active --quiet costguard.service"])
+    changed = machine.provision("--extra", "aws", config='mode = "dry-run"\ngrace = "15m"\n')
+    assert changed.returncode == 0, changed.stderr
+    assert machine.asked() == asked[1:]
+    assert "15m" in machine.text(CONFIG)
+
+
+def test_what_somebody_changed_on_the_machine_stays(machine: Machine) -> None:
+    """A boot does not take back what a person wrote; what would be written lies beside it."""
+    machine.provision("--extra", "gcp", config='grace = "15m"\n')
+    (machine.root / CONFIG).write_text('grace = "30m"\n', encoding="utf-8")
+    done = machine.provision("--extra", "gcp", config='grace = "20m"\n')
+    assert done.returncode == 0, done.stderr
+    assert "was changed on this machine and stays" in done.stdout
+    assert machine.text(CONFIG) == 'grace = "30m"\n'
+    assert machine.text(f"{CONFIG}.new") == 'grace = "20m"\n'
+
+
+def test_the_images_own_configuration_is_kept_beside(machine: Machine) -> None:
+    """User data is for this machine, and says more than its image."""
+    file = machine.root / CONFIG
+    file.parent.mkdir(parents=True)
+    file.write_text('grace = "30m"\n', encoding="utf-8")
+    machine.provision("--extra", "gcp", config='grace = "20m"\n')
+    assert (machine.text(CONFIG), machine.text(f"{CONFIG}.before")) == ('grace = "20m"\n', 'grace = "30m"\n')
+
+
+def test_a_configuration_that_does_not_hold_replaces_none_that_does(machine: Machine) -> None:
+    """The old one stays, the service stays as it is, and the script fails with the reason."""
+    machine.provision("--extra", "gcp", config='grace = "15m"\n')
+    machine.asked()
+    done = machine.provision("--extra", "gcp", config='grace = "later"\n')
+    assert done.returncode == 3
+    assert "NOT PROVISIONED: the new configuration" in done.stderr
+    assert "'later' is not a duration" in done.stdout + done.stderr
+    assert (machine.text(CONFIG), machine.asked()) == ('grace = "15m"\n', [])
+
+
+def test_baking_starts_nothing(machine: Machine) -> None:
+    """An image build has no GPU, and its own start is no machine's."""
+    assert machine.provision("--extra", "azure", "--bake").returncode == 0
+    assert machine.asked() == ["daemon-reload", "enable --quiet costguard.service"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "--extra is missing; allowed: aws, gcp or azure"),
+        (("--extra",), "--extra has no value"),
+        (("--extra", "aws", "--weel", "x"), "unknown argument --weel"),
+        (("--extra", "aws", "--wheel", "ftp://x/costguard_agent-1.whl", "--sha256", "0"), "neither an https:// address"),
+        (("--extra", "aws", "--wheel", "/nowhere/costguard_agent-1.whl", "--sha256", "0"), "there is no /nowhere"),
+        (("--extra", "aws", "--wheel", "/etc/hostname", "--sha256", "0"), "has another checksum than 0"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_said_and_nothing_is_done(machine: Machine, words: tuple[str, ...], said: str) -> None:
+    """With a word that people can look for in the log of the boot."""
+    done = machine.provision(*words)
+    assert done.returncode == 3
+    assert "costguard: NOT PROVISIONED: " in done.stderr
+    assert said in done.stderr
+    assert sorted(machine.root.rglob("*")) == []
+
+
+def test_an_image_without_costguard_is_told(tmp_path: Path) -> None:
+    """Nobody would else notice that the machine is not guarded."""
+    done = Machine(tmp_path, bare=True).provision("--extra", "aws")
+    assert (done.returncode, "costguard is not on this image: name its wheel" in done.stderr) == (3, True)
+
+
+def wheel(folder: Path, version: str) -> tuple[Path, str]:
+    """A small costguard with all that the script needs of it, and its checksum."""
+    path = folder / f"costguard_agent-{version}-py3-none-any.whl"
+    info = f"costguard_agent-{version}.dist-info"
+    body = f"def main():\n    print('costguard {version}')\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("costguard/__init__.py", body)
+        archive.writestr("costguard/data/costguard.service", f"# {version}\n")
+        text = f"Metadata-Version: 2.1\nName: costguard-agent\nVersion: {version}\nProvides-Extra: aws\n"
+        archive.writestr(f"{info}/METADATA", text)
+        archive.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr(f"{info}/entry_points.txt", "[console_scripts]\ncostguard = costguard:main\n")
+        archive.writestr(f"{info}/RECORD", "")
+    return path, hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.thorough
+def test_a_wheel_is_installed_upgraded_and_left_alone(tmp_path: Path) -> None:
+    """Without an index, in an environment of its own; the version before stays beside the new one."""
+    machine = Machine(tmp_path, bare=True)
+    first, first_sum = wheel(tmp_path, "1.0")
+    second, second_sum = wheel(tmp_path, "1.1")
+    bundle = tmp_path / "wheels.tar.gz"
+    with tarfile.open(bundle, "w:gz") as archive:
+        archive.add(first, "wheels/" + first.name)
+    bundle_sum = hashlib.sha256(bundle.read_bytes()).hexdigest()
+    words = ("--extra", "aws", "--wheel", str(first), "--sha256", first_sum)
+    air_gapped = (*words, "--wheels", str(bundle), "--wheels-sha256", bundle_sum)
+    done = machine.provision(*air_gapped)
+    assert done.returncode == 0, done.stdout + done.stderr
+    link = machine.root / "usr/local/bin/costguard"
+    assert subprocess.check_output([link], text=True) == "costguard 1.0\n"
+    assert machine.text(UNIT) == "# 1.0\n"
+    place = link.resolve()
+    assert machine.provision(*air_gapped).stdout == "costguard: unchanged\n"
+    upgrade = ("--extra", "aws", "--wheel", str(second), "--sha256", second_sum, "--wheels", str(tmp_path))
+    assert machine.provision(*upgrade).returncode == 0
+    assert subprocess.check_output([link], text=True) == "costguard 1.1\n"
+    assert (machine.text(UNIT), place.exists()) == ("# 1.1\n", True)
