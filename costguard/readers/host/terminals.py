@@ -7,6 +7,7 @@ system is mounted; its modification time moves with output. Source: Linux, drive
 import os
 
 from costguard.readers.host.sense import Activity, Sight
+from costguard.readers.host.text import several
 from costguard.readers.host.users import Users
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
@@ -87,10 +88,8 @@ class Terminals:
             self._note(active, found[key], device_seen, None, now, path)
         self._known, self._looked = found, now.boot
         count = len(found)
-        terminals = (
-            "no terminal" if not count else "1 terminal, not used" if count == 1 else f"{count} terminals, none used"
-        )
-        return Sight(tuple(active.values()), "; ".join(sorted(troubles)), terminals)
+        seen = f"{several(count, 'terminal')}, {'not' if count == 1 else 'none'} used" if count else "no terminal"
+        return Sight(tuple(active.values()), "; ".join(sorted(troubles)), seen)
 
     def _device(self, process: "Process") -> tuple[os.stat_result, ...] | None:
         """The terminal of a session, by the file that its first process has open, wherever that is mounted.

@@ -18,6 +18,11 @@ def read(path: str, limit: int = FILE_BYTES) -> bytes:
         os.close(descriptor)
 
 
+def several(count: int, noun: str) -> str:
+    """As people say it: "1 terminal", "3 terminals"."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def duration(seconds: float) -> str:
     """As people say it: "30 min", "45 s"."""
     for unit, size in (("h", 3600.0), ("min", 60.0)):

@@ -21,6 +21,8 @@ from costguard.process.command_lines import HEAVY, LIGHT
 from costguard.process.wire import MalformedError, build, from_line, to_line
 from costguard.process.worker import Done
 from costguard.readers.cloud.job import CloudJob
+from costguard.readers.host.errand_jobs import ProbeEnd, ProbeJob, RuntimeFound, RuntimeJob
+from costguard.readers.host.job import HostJob
 from costguard.readers.nvml.job import NvmlJob
 from costguard.report.job import DrawJob, Drawn
 
@@ -30,9 +32,12 @@ KINDS: dict[str, tuple[Any, ...]] = {
     "cloud": (CloudJob,),
     "configure": (ConfigureJob, Configured),
     "history": (Batch, Done),
+    "host": (HostJob,),
+    "notebook": (RuntimeJob, RuntimeFound),
     "notify": (TellJob, Told),
     "persist": (PersistJob, Done),
     "picture": (DrawJob, Drawn),
+    "probe": (ProbeJob, ProbeEnd),
 }
 """What each program is told, and says. The resident readers answer in lines of their own (`costguard.agent.decode`)."""
 
@@ -168,7 +173,7 @@ def test_a_plan_comes_whole() -> None:
 def test_every_worker_refuses_a_senseless_job_in_words() -> None:
     """Each by the one main that they share: a test of one is a test of all."""
     for name, module in (LIGHT | HEAVY).items():
-        if name in KINDS and name != "cloud":
+        if name in KINDS and name not in {"cloud", "host"}:
             assert importlib.import_module(module).serve is importlib.import_module("costguard.process.worker").serve
 
 
