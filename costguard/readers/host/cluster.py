@@ -74,7 +74,6 @@ class Cluster:
         self._moves, self._fabric_at = Level(FABRIC_ABOVE, self._quiet_for), float("-inf")
         self._edition = -1
         self._daemons: list[tuple[Process, str]] = []
-        self._known: dict[int, Process] = {}
         self._launchers: dict[int, Process] = {}
         self._ranks: dict[int, _Rank] = {}
         self._wait, self._check_at = FIRST_SECONDS, float("-inf")
@@ -84,8 +83,8 @@ class Cluster:
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         if processes.edition != self._edition:
-            self._edition = processes.edition
             self._sort(processes)
+            self._edition = processes.edition
         wanted = {process.pid: _Rank(process, asks=True) for process in self._launchers.values()}
         for one in self._gpus.look(processes, now.boot):
             if not one.watches:
@@ -110,16 +109,13 @@ class Cluster:
 
     def _sort(self, processes: "Processes") -> None:
         """Find daemons and launchers among the processes that are new."""
-        known = self._known
-        self._known = {process.pid: process for process in processes.all()}
-        for pid, process in self._known.items():
-            if known.get(pid) is not process:
-                if process.name in DAEMONS:
-                    self._judge(process)
-                if process.name in LAUNCHERS or (process.name.startswith("python") and self._launches(process)):
-                    self._launchers[pid] = process
-        self._daemons = [one for one in self._daemons if self._known.get(one[0].pid) is one[0]]
-        self._launchers = {pid: one for pid, one in self._launchers.items() if self._known.get(pid) is one}
+        for process in processes.changed(self._edition):
+            if process.name in DAEMONS:
+                self._judge(process)
+            if process.name in LAUNCHERS or (process.name.startswith("python") and self._launches(process)):
+                self._launchers[process.pid] = process
+        self._daemons = [one for one in self._daemons if processes.get(one[0].pid) is one[0]]
+        self._launchers = {pid: one for pid, one in self._launchers.items() if processes.get(pid) is one}
 
     def _judge(self, process: Process) -> None:
         from costguard.cloud.managed import node_of  # here: most machines have no such daemon

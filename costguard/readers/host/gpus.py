@@ -23,14 +23,17 @@ WATCHERS = (
 )  # fmt: skip
 """Programs that hold a GPU without working on it, by how their names begin, as the kernel cuts them."""
 
-LINKS = 256
+LINKS = 128
 """So many open files are looked at in one look, and the rest of the process that is begun."""
 
-YOUNGEST, LONGEST = 5.0, 3600.0
-"""Seconds between two looks at one process: half of its age, within these."""
+YOUNGEST, LONGEST = 10.0, 4 * 3600.0
+"""Seconds between two looks at one process: as many as it is old, within these."""
 
 HELD_SECONDS = 30.0
 """Between two looks at whether a process still holds a GPU."""
+
+KERNEL = 2
+"""The parent of the kernel's threads."""
 
 _TICKS = 100.0  # a second
 _DEVICE, _COMPUTE, _CONTROL = "/dev/nvidia", "/dev/nvidia-uvm", "/dev/nvidiactl"
@@ -54,8 +57,7 @@ class Gpus:
     def __init__(self, place: "Place") -> None:
         self._proc = place.proc
         self._edition = -1
-        self._due: list[tuple[float, int, int]] = []  # when, and which process: its start and number
-        self._known: dict[int, Process] = {}
+        self._due: list[tuple[float, int, Process]] = []  # when, the youngest first, and which process
         self._held: dict[int, Holder] = {}
         self._own = -1
         self.hidden = False
@@ -66,37 +68,30 @@ class Gpus:
     def look(self, processes: "Processes", now: float) -> "list[Holder]":
         """Go on looking, and say who holds a GPU; of this agent's own processes none does."""
         if processes.edition != self._edition:
-            self._edition = processes.edition
             self._meet(processes, now)
+            self._edition = processes.edition
         left = LINKS
         while left > 0 and self._due and self._due[0][0] <= now:
-            _, _, pid = heappop(self._due)
-            process = self._known.get(pid)
-            if process is not None:
+            _, _, process = heappop(self._due)
+            if processes.get(process.pid) is process:
                 left -= self._inspect(process, now)
         self.complete = not (self._due and self._due[0][0] <= now)
         return list(self._held.values())
 
     def _meet(self, processes: "Processes", now: float) -> None:
-        known, self._known = self._known, {}
         own = self._family(processes)
-        for process in processes.all():
-            if process.parent == 2 or process.pid == 2 or process.pid in own:
-                continue
-            self._known[process.pid] = process
-            if known.get(process.pid) is not process:
-                heappush(self._due, (now, -process.start, process.pid))
-        self._held = {pid: one for pid, one in self._held.items() if self._known.get(pid) is one.process}
+        for process in processes.changed(self._edition):
+            if KERNEL not in (process.parent, process.pid) and not own & {process.pid, process.parent}:
+                heappush(self._due, (now, -process.start, process))
+        self._held = {pid: one for pid, one in self._held.items() if processes.get(pid) is one.process}
 
     def _family(self, processes: "Processes") -> set[int]:
-        """The agent's own: the parent of this process, and what that has started."""
+        """The process that has started this one, the agent: what it has started is its own as well."""
         try:
             own = processes.get(int(os.readlink(f"{self._proc}/self")))
         except (OSError, ValueError):
             return set()
-        if own is None or own.parent <= 1:
-            return {own.pid} if own else set()
-        return {process.pid for process in processes.all() if own.parent in (process.pid, process.parent)}
+        return {own.parent} if own is not None and own.parent > 1 else set()
 
     def _inspect(self, process: Process, now: float) -> int:
         """Look through what a process has open; how many files that were."""
@@ -123,6 +118,6 @@ class Gpus:
         else:
             self._held.pop(process.pid, None)
         age = max(0.0, now - process.start / _TICKS)
-        wait = HELD_SECONDS if holds else min(LONGEST, max(YOUNGEST, age / 2.0))
-        heappush(self._due, (now + wait, -process.start, process.pid))
+        wait = HELD_SECONDS if holds else min(LONGEST, max(YOUNGEST, age))
+        heappush(self._due, (now + wait, -process.start, process))
         return len(names) + 4

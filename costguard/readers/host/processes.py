@@ -24,8 +24,8 @@ NUMBERS_TRIED = 48
 READ_AGAIN = 3
 """Looks in a row at which a new process is read again."""
 
-IN_TURN = 2
-"""Older ones that are read again in each look."""
+IN_TURN = 1
+"""Older ones that are read again in each look: each of a hundred within a quarter of an hour."""
 
 _NAME = 15  # characters of a name that the kernel keeps
 _OVERLAP = 2  # numbers tried twice: one may have been given out whose process was not there yet
@@ -49,6 +49,9 @@ class Processes:
     def __init__(self, place: "Place") -> None:
         self._proc = place.proc
         self._found: dict[int, Process] = {}
+        self._by_name: dict[str, dict[int, Process]] = {}
+        self._changed: list[Process] = []  # by this look
+        self._edition_before = -1  # that of the look before
         self._young: dict[int, int] = {}  # new processes, with the looks for which they are read again
         self._turn: list[int] = []  # who is read again in his turn
         self._last = -1  # the last number that was given out; -1 when that cannot be known
@@ -61,10 +64,11 @@ class Processes:
 
     def look(self) -> None:
         """Forget what has ended and read what is new."""
+        self._changed, self._edition_before = [], self.edition
         for pid in list(self._young):
             self._young[pid] -= 1
             self._take(pid)
-            if self._young.get(pid) == 0:
+            if pid not in self._found or self._young[pid] <= 0:
                 del self._young[pid]
         self._until_list -= 1
         numbers = self._numbers()
@@ -89,8 +93,16 @@ class Processes:
 
     def named(self, *names: str) -> list[Process]:
         """The processes with one of these names; of a longer one the kernel keeps 15 characters."""
-        wanted = {name[:_NAME] for name in names}
-        return [process for process in self._found.values() if process.name in wanted]
+        found: dict[int, Process] = {}
+        for name in names:
+            found |= self._by_name.get(name[:_NAME], {})
+        return list(found.values())
+
+    def changed(self, edition: int) -> "Iterable[Process]":
+        """Those that are new, or others than before, since the look after which `edition` was this; all when that is longer ago."""
+        if edition == self.edition:
+            return ()
+        return self._changed if edition == self._edition_before else self._found.values()
 
     def below(self, above: "Iterable[Process]") -> list[Process]:
         """These processes and all that they have started, and so on, as far as nobody between them has ended."""
@@ -139,7 +151,7 @@ class Processes:
             pids = {int(name) for name in os.listdir(self._proc) if name.isdigit()}
         except OSError as error:
             self.edition += bool(self._found)
-            self._found, self._young, self._turn = {}, {}, []
+            self._found, self._by_name, self._young, self._turn = {}, {}, {}, []
             self.unknown = f"{self._proc} cannot be read ({error.strerror})"
             self._until_list, self._last = 0, -1
             return
@@ -170,15 +182,24 @@ class Processes:
         if process is None:
             self._forget(pid)
         elif process != before:
+            self._forget(pid)
             self.edition += 1
-            self._found[pid] = process
+            self._found[pid] = self._by_name.setdefault(process.name, {})[pid] = process
+            self._changed.append(process)
             if before is None or before.start != process.start:
                 self._young[pid] = READ_AGAIN
 
     def _forget(self, pid: int) -> None:
-        self._young.pop(pid, None)
-        if self._found.pop(pid, None) is not None:
-            self.edition += 1
+        process = self._found.pop(pid, None)
+        if process is None:
+            return
+        self.edition += 1
+        if process in self._changed:
+            self._changed.remove(process)
+        same = self._by_name[process.name]
+        del same[pid]
+        if not same:
+            del self._by_name[process.name]
 
     def _read(self, pid: int) -> Process | None:
         folder = f"{self._proc}/{pid}"

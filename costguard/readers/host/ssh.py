@@ -93,7 +93,6 @@ class Ssh:
         self._editors: dict[
             int, tuple[Process, str, bool]
         ] = {}  # by process: which editor, and whether its extension host
-        self._known: dict[int, Process] = {}
         self._edition, self._hidden, self._looked = -1, False, False
         self._turn: list[tuple[_Group, _Meter]] = []
         self._sessions = 0
@@ -101,8 +100,8 @@ class Ssh:
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         if processes.edition != self._edition:
-            self._edition = processes.edition
             self._sort(processes)
+            self._edition = processes.edition
         self._measure(now.boot)
         active = [self._activity(group) for group in self._groups.values() if group.level.goes_on(now.boot)]
         self._groups = {
@@ -198,13 +197,9 @@ class Ssh:
 
     def _find_editors(self, processes: "Processes") -> None:
         """Look at the program of each process that is new."""
-        known = self._known
-        self._known = {}
-        for process in processes.all():
-            self._known[process.pid] = process
-            if known.get(process.pid) is not process:
-                self._judge(process)
-        self._editors = {pid: one for pid, one in self._editors.items() if self._known.get(pid) is one[0]}
+        for process in processes.changed(self._edition):
+            self._judge(process)
+        self._editors = {pid: one for pid, one in self._editors.items() if processes.get(pid) is one[0]}
 
     def _judge(self, process: Process) -> None:
         folder = f"{self._proc}/{process.pid}"

@@ -89,6 +89,6 @@ def test_many_open_files_are_looked_at_little_by_little(tree: Tree) -> None:
     holders = sense(tree)
     sight = tree.look(holders)
     assert [len(sight.active), sight.unknown != ""] == [1, True]
-    for _ in range(8):
-        sight = tree.look(holders)
+    for _ in range(14):
+        sight = tree.look(holders, 1.0)
     assert sight.unknown == ""

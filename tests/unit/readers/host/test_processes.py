@@ -90,6 +90,25 @@ def test_a_number_that_is_used_again_is_another_process(tree: Tree) -> None:
     assert after.start == 90000
 
 
+def test_changes_are_told_to_whoever_looks_each_time(tree: Tree) -> None:
+    """Who was away gets everything; what has ended at once is nothing."""
+    processes, started = tree.processes, tree.processes.edition
+    processes.look()
+    first = processes.edition
+    assert {process.pid for process in processes.changed(started)} == {1, OWN}
+    processes.look()
+    assert list(processes.changed(first)) == []
+    tree.process(200, "bash")
+    tree.process(1, "init", start=0)
+    for _ in range(2):
+        before = processes.edition
+        processes.look()
+        assert {process.pid for process in processes.changed(before)} <= {1, 200}
+    assert {process.pid for process in processes.changed(-7)} == {1, 200, OWN}
+    assert [process.pid for process in processes.named("init", "bash")] == [1, 200]
+    assert processes.named("systemd") == []
+
+
 def test_names_are_compared_as_the_kernel_cuts_them(tree: Tree) -> None:
     """An owner writes the whole name."""
     tree.process(200, "gradient-accumu")

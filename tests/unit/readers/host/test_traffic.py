@@ -282,7 +282,7 @@ def test_upkeep_is_root_s(world: World) -> None:
     """Whoever names his program so holds up nothing, and hides nothing."""
     processes, upkeep = world.tree.processes, Upkeep([])
     for uid in (0, 1000):
-        processes._found[700] = Process(700, 1, 700, uid, "unattended-upgr", 0, 0)
+        processes._by_name["unattended-upgr"] = {700: Process(700, 1, 700, uid, "unattended-upgr", 0, 0)}
         processes.edition += 1
         assert upkeep.runs(processes, 10.0) is (uid == 0)
 
