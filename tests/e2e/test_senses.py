@@ -7,10 +7,13 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from costguard.readers.host.senses import SENSES
 from tests.e2e.conftest import Agent
+from tests.unit.readers.host.notebook_server import TOKEN
+from tests.unit.readers.host.notebooks import Notebook
 
 ONLY_TERMINALS = [f"senses.{row.name}.enabled={str(row.name == 'terminals').lower()}" for row in SENSES]
 DAY = 86400.0
@@ -71,3 +74,39 @@ def test_who_types_keeps_it_up_and_an_open_terminal_does_not(agent: Agent) -> No
         assert re.fullmatch(rf"\S+ on {where} typed", veto["reason"])
         assert "1 min without input lets it go" in agent.ask("status").stdout
         agent.until(lambda report: not active(report) and not report["vetoes"])
+
+
+@contextmanager
+def notebook(agent: Agent, folder: Path) -> Iterator[Notebook]:
+    """A stand-in for a Jupyter server with one kernel, in the /proc of the test."""
+    folder.chmod(0o755)
+    (agent.procfs / "1").mkdir(exist_ok=True)
+    (agent.procfs / "1" / "stat").write_text("1 (init) S 0 1 1 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 1 0 0")
+    (agent.procfs / "1" / "net").symlink_to("/proc/self/net")
+    (agent.procfs / "self").symlink_to("1")
+    server = Notebook(agent.procfs, folder / "runtime", None)
+    try:
+        server.kernel()
+        yield server
+    finally:
+        server.end()
+
+
+def test_a_silent_cell_keeps_it_up_and_an_open_tab_does_not(agent: Agent, short_path: Path) -> None:
+    """A real server process with its token; the token is in nothing that the agent writes."""
+    with notebook(agent, short_path) as server:
+        agent.hurry(20)
+        only = [f"senses.{row.name}.enabled={str(row.name == 'jupyter').lower()}" for row in SENSES]
+        settings = ("interval=5s", "arm_duration=off", "senses.jupyter.quiet_for=0s")
+        agent.start("senses.enabled=true", *only, *settings, enough=looked)
+        assert active(agent.report()) == [], "the kernel is idle, and its tab is open"
+        server.say("state python3 busy")
+        report = agent.until(lambda report: bool(active(report)) and bool(report["vetoes"]))
+        assert re.fullmatch(r"kernel python3 of .+'s Jupyter was busy", report["vetoes"][0]["reason"])
+        assert "without a busy cell" in agent.ask("status").stdout
+        server.say("state python3 idle")
+        report = agent.until(lambda report: not active(report) and not report["vetoes"])
+        assert TOKEN not in str(report)
+        assert TOKEN not in agent.ask("status", "--json").stdout
+        kept = [agent.folder / "log", *(agent.folder / "state").rglob("*")]
+        assert not [file for file in kept if file.is_file() and TOKEN.encode() in file.read_bytes()]

@@ -14,15 +14,16 @@ FIRST_PAUSE, LONGEST_PAUSE = 30.0, 300.0
 class Door:
     """A page on a loopback address. ``beside``: the process in whose network it is, 0 for this process's own.
 
-    ``expected`` says whether a server must be there; where the owner has named the page, none may run.
+    ``expected`` says whether a server must be there; where the owner has named the page, none may run. ``rests``: for so many
+    seconds a server is not asked again that was just seen at work.
     """
 
     def __init__(
-        self, address: str, port: int, path: str, *, proc: str, beside: int = 0, expected: bool = True
+        self, address: str, port: int, path: str, rests: float, *, proc: str, beside: int = 0, expected: bool = True
     ) -> None:
         self.port = port
         self._page = Page(address, port, path, proc=proc, beside=beside)
-        self._expected = expected
+        self._expected, self._rests = expected, rests
         self._due, self._pause = 0.0, FIRST_PAUSE
         self._ever: float | None = None  # requests that it had had at the last page
         self.family = ""
@@ -51,7 +52,8 @@ class Door:
         try:
             if (answer := self._page.look(now)) is not None:
                 self._read(answer)
-            if ask and now >= self._due:
+            works = self.in_use and self.used is not None and now < self.used + self._rests
+            if ask and now >= self._due and not works:
                 self._page.ask(now)
                 if (answer := self._page.look(now)) is not None:
                     self._read(answer)

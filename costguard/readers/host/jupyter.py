@@ -9,6 +9,7 @@ import os
 
 from costguard.readers.host.errand import collect
 from costguard.readers.host.kernels import Kernel, Kernels
+from costguard.readers.host.page import RESTS_SECONDS
 from costguard.readers.host.sense import NOT_YET, Activity, Sight
 from costguard.readers.host.users import Users
 
@@ -114,7 +115,8 @@ class Jupyter:
             of_user[uid] = of_user.get(uid, 0) + 1
             from costguard.readers.host.nest import Nest  # here: most machines have no kernel
 
-            self._nests[key] = Nest(self._place.proc, kernel, f"{owner}'s Jupyter")
+            rests = RESTS_SECONDS if self._quiet_for >= 2 * RESTS_SECONDS else 0.0
+            self._nests[key] = Nest(self._place.proc, kernel, f"{owner}'s Jupyter", rests)
 
     def _owner(self, kernel: Kernel) -> str:
         return self._users.name(kernel.process.uid)

@@ -62,10 +62,13 @@ class Listed(NamedTuple):
 
 
 class Nest:
-    """The kernels below one process. ``owner``: whose Jupyter it is, in words."""
+    """The kernels below one process. ``owner``: whose Jupyter it is, in words.
 
-    def __init__(self, proc: str, kernel: Kernel, owner: str) -> None:
-        self._proc, self._kernel, self._owner = proc, kernel, owner
+    ``rests``: for so many seconds a server is not asked again that was just seen at work.
+    """
+
+    def __init__(self, proc: str, kernel: Kernel, owner: str, rests: float) -> None:
+        self._proc, self._kernel, self._owner, self._rests = proc, kernel, owner, rests
         self._errand: Errand | None = None
         self._seat: Seat | None = None
         self._page: Page | None = None
@@ -122,7 +125,8 @@ class Nest:
             self._take_seat(now, found)
         if self._page is not None and (answer := self._page.look(now)) is not None:
             self._read(answer)
-        if self._errand is not None or not ask or now < self._due:
+        works = self.listed is not None and self.listed.busy and now < self.listed.asked + self._rests
+        if self._errand is not None or not ask or now < self._due or works:
             return
         if self._seat is None:
             process, above = self._kernel.process, self._kernel.above

@@ -21,6 +21,9 @@ WITHIN_SECONDS = 30.0
 
 _HEAD_BYTES = 1 << 13
 _READ_BYTES = 1 << 16
+RESTS_SECONDS = 30.0
+"""A server that was just seen at work is asked again after this time: what it does counts for longer than that."""
+
 TURNS = 16
 """So often a request goes on when something comes; then it waits for the next look, so that a server that drips costs nothing."""
 

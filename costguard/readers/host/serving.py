@@ -10,7 +10,7 @@ from typing import NamedTuple
 from costguard.readers.host.arguments import Recognised
 from costguard.readers.host.inference import Family, family_of, ports_of
 from costguard.readers.host.listening import Listener, listeners, network, sockets_of
-from costguard.readers.host.page import is_loopback
+from costguard.readers.host.page import RESTS_SECONDS, is_loopback
 from costguard.readers.host.processes import Process
 from costguard.readers.host.sense import NOT_YET, Activity, Sight
 from costguard.readers.host.users import Users
@@ -88,7 +88,8 @@ class Serving:
     def _door(self, address: str, port: int, path: str, *, beside: int = 0, expected: bool = True) -> "Door":
         from costguard.readers.host import door  # here: most machines have no server
 
-        return door.Door(address, port, path, proc=self._place.proc, beside=beside, expected=expected)
+        rests = RESTS_SECONDS if self._quiet_for >= 2 * RESTS_SECONDS else 0.0
+        return door.Door(address, port, path, rests, proc=self._place.proc, beside=beside, expected=expected)
 
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""

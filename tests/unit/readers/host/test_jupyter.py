@@ -3,8 +3,6 @@
 import json
 import os
 import select
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,48 +18,12 @@ from costguard.readers.host.processes import Processes
 from costguard.readers.host.runtime_file import find, folders
 from costguard.readers.host.sense import Moment, Place, Sight
 from tests.unit.readers.host.notebook_server import TOKEN
+from tests.unit.readers.host.notebooks import OTHER, Notebook
 from tests.unit.readers.host.servers import WITHIN, answered, settle
-
-OTHER = 12345 if os.geteuid() == 0 else os.geteuid()
-"""Root's agent reads every user's; any other one its own."""
 
 STEP = 10.0
 HOUR = 3600.0
-PROGRAM = Path(__file__).with_name("notebook_server.py")
 LOOK_SECONDS = 2.0
-
-
-class Notebook:
-    """The stand-in, as a process of its own whose kernels are visible in ``proc``."""
-
-    def __init__(self, proc: Path, runtime: Path, env: dict[str, str] | None, **job: object) -> None:
-        runtime.mkdir(mode=0o700, exist_ok=True)
-        os.chown(runtime, OTHER, OTHER)
-        argv = [sys.executable, "-I", "-S", str(PROGRAM)]
-        self.process = subprocess.Popen(argv, stdin=-1, stdout=-1, env={"PATH": os.environ["PATH"], **(env or {})})
-        self.proc = proc
-        self.show(self.process.pid)
-        self.port = self.say(json.dumps({"runtime": str(runtime), "uid": OTHER, **job}))
-
-    def say(self, line: str) -> object:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(f"{line}\n".encode())
-        self.process.stdin.flush()
-        return json.loads(self.process.stdout.readline())
-
-    def show(self, pid: int) -> None:
-        (self.proc / str(pid)).symlink_to(f"/proc/{pid}")
-
-    def kernel(self, name: str = "python3", state: str = "idle") -> None:
-        self.show(int(str(self.say(f"kernel {name} {state}"))))
-
-    def end(self) -> None:
-        """End it and its kernels, and wait for that: no process may outlive its test."""
-        for stream in (self.process.stdin, self.process.stdout):
-            assert stream is not None
-            stream.close()
-        self.process.wait()
 
 
 class World:
@@ -179,9 +141,28 @@ def test_people_think_between_two_cells(tmp_path: Path, world: World, start: Mak
     first = world.looks(2).active[0]
     server.say("state python3 idle")
     world.look()
-    last = world.look(590.0).active[0]
+    world.looks(3)
+    last = world.look(540.0).active[0]
     assert (last.who, last.since, last.lets_go) == (first.who, first.since, "10 min without a busy cell")
-    assert world.look(30.0).active == ()
+    assert world.look(60.0).active == ()
+
+
+def test_a_server_at_work_is_asked_less(world: World, start: Make) -> None:
+    """What was just seen counts for minutes; a quiet one is asked at every look."""
+    world.sense = Jupyter({"quiet_for": 600.0}, world.place)
+    server = start()
+    server.kernel("python3", "busy")
+    for _ in range(19):
+        world.look()
+    assert isinstance(busy := server.say("requests"), list)
+    assert 5 <= len(busy) <= 7
+    assert world.look().active
+    server.say("state python3 idle")
+    world.looks(4)
+    assert isinstance(before := server.say("requests"), list)
+    world.looks(10)
+    assert isinstance(after := server.say("requests"), list)
+    assert len(after) - len(before) == 10
 
 
 def test_what_is_asked(world: World, start: Make) -> None:
@@ -351,11 +332,11 @@ def test_a_user_cannot_hide_another_ones_notebook(world: World, start: Make) -> 
             (folder / "stat").write_text(
                 f"{folder.name} (python3) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0"
             )
-            os.chown(folder / "stat", 777 if OTHER == 12345 else -1, -1)
+            os.chown(folder, 777 if OTHER == 12345 else -1, -1)
         (pid / "cmdline").write_bytes(b"python3\0-f\0/nowhere/kernel-1.json\0")
     if OTHER == 12345:
         start().kernel("python3", "busy")
-    sight = world.looks(3)
+    sight = world.looks(5)
     assert "has more Jupyter servers than are asked" in sight.unknown
     assert len(sight.active) == (1 if OTHER == 12345 else 0)
 
