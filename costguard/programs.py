@@ -45,6 +45,7 @@ class Account(NamedTuple):
     uid: int
     gid: int
     groups: tuple[int, ...]
+    name: str = ""
     variables: Mapping[str, str] = {}
 
 
@@ -56,11 +57,14 @@ def run(
     environ: Mapping[str, str] | None = None,
     grace: float = TERM_GRACE_SECONDS,
     account: Account | None = None,
+    stdin: int | None = None,
+    stderr: int = subprocess.STDOUT,
 ) -> ProgramEnd:
     """Run a program for at most ``deadline`` seconds, then SIGTERM, and SIGKILL after ``grace`` seconds.
 
     What it leaves running in its process group is killed too; a program that must live on starts its own
-    session. ``text`` is its standard input, ``account`` whom it runs as: root alone may say so. Raises OSError when it cannot be started.
+    session. ``text``, or what the descriptor ``stdin`` has, is its standard input; ``stderr``: a descriptor for what
+    shall not stand in the output. ``account`` is whom it runs as: root alone may say so. Raises OSError when it cannot be started.
     """
     given = os.memfd_create("input") if text else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -69,9 +73,9 @@ def run(
             os.lseek(given, 0, os.SEEK_SET)
         process = subprocess.Popen(
             argv,
-            stdin=given,
+            stdin=given if stdin is None else stdin,
             stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            stderr=stderr,
             env=environ,
             process_group=0,
             user=account.uid if account else None,

@@ -77,4 +77,4 @@ def _account(user: str) -> Account | None:
         raise LookupError(f"hooks.user: only root's agent can run a program as {user}")
     groups = tuple(os.getgrouplist(user, entry.pw_gid))
     variables = {"HOME": entry.pw_dir, "USER": user, "LOGNAME": user, "SHELL": entry.pw_shell or "/bin/sh"}
-    return Account(entry.pw_uid, entry.pw_gid, groups, variables)
+    return Account(entry.pw_uid, entry.pw_gid, groups, user, variables)
