@@ -7,6 +7,8 @@ DEV_STAMP := $(VENV)/.ready-to-develop
 # more than there are cores: many tests wait for processes
 JOBS ?= 5
 WHEEL ?=
+# a seed: only a share of what takes long, another one for each seed
+DRAW ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-vm thorough elsewhere terraform lint soak mutants mutants-all planted bench docs wheel clean
@@ -26,14 +28,14 @@ endif
 
 thorough: JOBS := 8
 thorough: $(DEV_STAMP) ## the tests that take long: a simulated year, stories of drivers, every refusal of every cloud, more random cases
-	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=1200
+	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=1200 $(if $(DRAW),--share $(DRAW):0/2)
 	COSTGUARD_HYPOTHESIS=thorough $(PY) -m pytest -q -n $(JOBS) --dist worksteal -m hypothesis --session-timeout=1200
 
 test-vm: $(DEV_STAMP) $(if $(WHEEL),,wheel) ## boot a small machine and try the service in it (QEMU; the first time it builds an image, for two minutes)
 	image=$$($(PY) -m tests.vm.image $(or $(WHEEL),$$(ls dist/*.whl))) && COSTGUARD_VM_IMAGE="$$image" $(PY) -m pytest -q tests/vm --session-timeout=1800
 
 elsewhere: $(DEV_STAMP) ## tests under another boot time, zone, language, user and load than this machine's
-	JOBS="$(JOBS)" .ci/elsewhere
+	JOBS="$(JOBS)" DRAW="$(DRAW)" .ci/elsewhere
 
 terraform: $(DEV_STAMP) ## check the Terraform modules, with terraform and its providers; says what it could not check
 	.ci/terraform
@@ -48,7 +50,7 @@ soak: $(DEV_STAMP) ## ten simulated machine-years with crashes and clock jumps
 	$(PY) -m tests.simulation.soak
 
 mutants: $(DEV_STAMP) ## break rules on purpose, and functions by chance, and see the tests fail (SEED=… draws again)
-	$(PY) -m tests.mutants.run
+	DRAW="$(DRAW)" $(PY) -m tests.mutants.run
 	$(PY) -m tests.mutants.generated --count 8 --within 15
 
 planted: $(DEV_STAMP) ## plant bugs that nobody tuned for, and see after how many simulated days the simulation notices

@@ -14,7 +14,14 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tests.loopback", "tests.leftovers", "tests.libraries", "tests.clock", "tests.engine.profiles"]
+pytest_plugins = [
+    "tests.loopback",
+    "tests.leftovers",
+    "tests.libraries",
+    "tests.clock",
+    "tests.engine.profiles",
+    "tests.shares",
+]
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -10,7 +10,6 @@ import sys
 import tempfile
 import time
 import tomllib
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,6 +19,7 @@ from tests.mutants.bench import FAILED, HUNG, PASSED, UNFIT
 from tests.mutants.generate import Mutant, written
 from tests.mutants.generated import HERE, Copy, Group
 from tests.mutants.tree import ROOT
+from tests.shares import Share
 
 CAUGHT = {FAILED, HUNG}
 
@@ -88,7 +88,7 @@ def chosen(words: Sequence[str]) -> Iterator[dict[str, str]]:
 def drawn(mutants: Iterable[dict[str, str]], seed: str) -> Iterator[dict[str, str]]:
     """A third of them, others for another seed; all without one."""
     for mutant in mutants:
-        if not seed or zlib.crc32(f"{seed} {mutant['why']}".encode()) % 3 == 0:
+        if not seed or Share(seed, 0, 3).has(mutant["why"]):
             yield mutant
 
 

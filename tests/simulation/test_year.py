@@ -44,6 +44,7 @@ def lived(seeds: Sequence[int], days: float) -> list[Report]:
     return [report for _, report, _ in results if isinstance(report, Report)]
 
 
+@pytest.mark.always
 @pytest.mark.thorough
 @pytest.mark.timeout(580)
 def test_machine_year() -> None:
