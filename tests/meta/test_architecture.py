@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import costguard
+from costguard.readers.host.senses import SENSES
 
 PACKAGE = Path(costguard.__file__).parent
 CLOUD = re.compile(r"(?i)\b(aws|ec2|amazon|gcp|gce|azure)\b")
@@ -47,7 +48,15 @@ def test_engine_is_pure(file: Path) -> None:
 
 @pytest.mark.parametrize(
     ("module", "library"),
-    [("costguard.agent.__main__", "os"), ("costguard.agent.loop", "os"), ("costguard.readers.nvml.reader", "pynvml")],
+    [
+        ("costguard.agent.__main__", "os"),
+        ("costguard.agent.loop", "os"),
+        ("costguard.readers.nvml.reader", "pynvml"),
+        ("costguard.readers.host.reader", "os"),
+        *((f"costguard.readers.host.{row.module}", "os") for row in SENSES),
+        ("costguard.readers.host.nest", "os"),  # loaded when there is somebody to ask
+        ("costguard.readers.host.door", "os"),
+    ],
 )
 def test_residents_stay_small(module: str, library: str) -> None:
     """What runs for weeks beside a training job loads nothing heavy, beyond what NVIDIA's own binding brings along."""

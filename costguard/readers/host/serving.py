@@ -1,7 +1,7 @@
 """The sense `serving`: inference servers that have requests, by their page for Prometheus.
 
-Found by the names of their programs, or by a usual port and a GPU that the process holds. No other port is asked: a stranger's
-protocol, as of a training job's rendezvous, may take harm from a request. The owner may name further pages.
+Found by the names of their programs, or by a usual port and a GPU that the process holds. No other program's port is asked: a
+stranger's protocol, as of a training job's rendezvous, may take harm from a request. The owner may name further pages.
 """
 
 import os
@@ -30,6 +30,9 @@ PROGRAMS = ("python", "vllm", "tritonserver", "text-generation", "sglang")
 USUAL_PORTS = (8000, 8002, 30000)
 """On these a process that holds a GPU is asked whatever its name."""
 
+PORTS = 4
+"""Of a known program that listens elsewhere so many are asked."""
+
 SERVERS, SERVERS_OF_A_USER = 32, 8
 """So many are asked."""
 
@@ -48,13 +51,17 @@ _UNKNOWN = 400  # characters
 
 
 class _Spot(NamedTuple):
-    """Where a page may be, and whose: ``beside`` is the process in whose network it is, 0 for this process's own."""
+    """Where a page may be, and whose: ``beside`` is the process in whose network it is, 0 for this process's own.
+
+    ``server``: the process that was recognised, 0 where none was; one of its ports has the page.
+    """
 
     address: str
     port: int
     beside: int
     uid: int
-    family: str
+    family: str = ""
+    server: int = 0
 
 
 class Serving:
@@ -103,9 +110,12 @@ class Serving:
         if not (troubles or self._spots or self._doors or self._named or self._active):
             return NO_SERVER
         self._keep(troubles)
-        for spot, door in self._doors.items():
+        for door in self._doors.values():
             door.look(now.boot, ask=True)
-            self._take(door, spot.family, self._users.name(spot.uid), troubles)
+        found = {spot.server for spot, door in self._doors.items() if spot.server and door.family}
+        for spot, door in self._doors.items():
+            others = set() if spot.server in found and not door.family else troubles
+            self._take(door, spot.family, self._users.name(spot.uid), others)
         for door in self._named.values():
             door.look(now.boot, ask=True)
             self._take(door, "", "", troubles)
@@ -174,19 +184,17 @@ class Serving:
         taken = {("", door.port) for door in self._named.values()}
         for process, (family, ports) in sorted(recognised, key=lambda found: found[0].pid):
             net, rows = self._network_of(process, own)
-            fits = [row for row in rows if row.port in ports and row.uid == process.uid and row.address]
-            if not fits:
-                self._list_at = now  # it may be starting still
-            for row in fits:
+            for row in _candidates(process, ports, rows, self._place.proc):
                 if (net, row.port) not in taken:
                     taken.add((net, row.port))
-                    self._spots.append(_Spot(row.address, row.port, process.pid if net else 0, row.uid, family.name))
+                    beside = process.pid if net else 0
+                    self._spots.append(_Spot(row.address, row.port, beside, row.uid, family.name, process.pid))
         self._list_at = now + (LIST_SECONDS if len(self._spots) < len(recognised) else LIST_RARELY_SECONDS)
         for row in own:
             if row.port in USUAL_PORTS and row.address and ("", row.port) not in taken:
                 taken.add(("", row.port))
                 if self._holders.listens(now, row, processes):
-                    self._spots.append(_Spot(row.address, row.port, 0, row.uid, ""))
+                    self._spots.append(_Spot(row.address, row.port, 0, row.uid))
 
     def _network_of(self, process: Process, own: list[Listener]) -> tuple[str, list[Listener]]:
         """The name of the network of a process, empty for this process's own, and the listening sockets there."""
@@ -247,6 +255,18 @@ class _Holders:
             if target.startswith(self._device) and target[len(self._device) :].isdigit():
                 return True
         return False
+
+
+def _candidates(process: Process, ports: tuple[int, ...], rows: list[Listener], proc: str) -> list[Listener]:
+    """Where the page of a known program may be: on the ports that it should have, else on any of its own."""
+    reached = [row for row in rows if row.uid == process.uid and row.address]
+    if fits := [row for row in reached if row.port in ports]:
+        return fits
+    try:
+        own = sockets_of(proc, process.pid) if reached else set()
+    except OSError:  # it has ended, or may not be inspected
+        return []
+    return sorted([row for row in reached if row.inode in own], key=lambda row: row.port)[:PORTS]
 
 
 def _may_be_server(process: Process, _processes: "Processes") -> bool:

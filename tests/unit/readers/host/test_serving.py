@@ -335,6 +335,19 @@ def test_another_users_port_is_not_asked_for_a_server(world: World, serve: Serve
     assert len(server.requests) == (0 if os.geteuid() == 0 else 3)
 
 
+def test_a_known_program_with_a_port_of_its_own_is_asked_there(world: World, serve: Serve) -> None:
+    """Its port may stand in a file of settings: of what it listens on, one has the page, and the others are no trouble."""
+    server = serve(page(vllm(running=1.0)))
+    other = serve(page(b"no", "404 Not Found"))
+    inodes = {port: inode for inode, port in _own_sockets()}
+    world.process(4000, "vllm server.py", holds=(f"socket:[{inodes[server.port]}]", f"socket:[{inodes[other.port]}]"))
+    sight = world.looks(3)
+    assert [one.who for one in sight.active] == [f"vLLM of {sight.active[0].user} on port {server.port}"]
+    assert sight.unknown == ""
+    server.script = page(b"no", "404 Not Found")
+    assert "answers with status 404" in world.looks(8).unknown
+
+
 def test_forked_workers_are_one_server(world: World, serve: Serve) -> None:
     """They have the arguments of the first one: its page is asked for once."""
     server = serve(page(vllm(running=1.0)))
@@ -386,7 +399,7 @@ def test_no_other_port_of_a_process_with_a_gpu_is_asked(world: World, serve: Ser
     server = serve(page(vllm(running=1.0)))
     inode = next(row for row in _own_sockets() if row[1] == server.port)[0]
     world.process(4000, "torchrun train.py", holds=(f"socket:[{inode}]", f"{world.dev}/nvidia0"))
-    world.process(4001, "vllm serve m", holds=(f"{world.dev}/nvidia0",))
+    world.process(4001, "vllm serve m", holds=("/dev/null", f"{world.dev}/nvidia0"))
     assert world.looks(5) == Sight(seen="no inference server runs")
     assert server.connections == 0
 
