@@ -38,7 +38,8 @@ class Cpu:
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         if self._counter.due(now.boot):
-            self._measure(now.boot, processes)
+            may_begin = not now.saving and not self._upkeep.runs(processes, now.boot)
+            self._measure(now.boot, may_begin=may_begin)
         active: tuple[Activity, ...] = ()
         if self._level.goes_on(now.boot):
             limit = f"{self._above:g} cores"
@@ -48,7 +49,7 @@ class Cpu:
             )
         return Sight(active, self._unknown, "the processors are idle")
 
-    def _measure(self, now: float, processes: "Processes") -> None:
+    def _measure(self, now: float, *, may_begin: bool) -> None:
         began, self._looked = max(self._looked, now - LONGEST), now
         try:
             fields = read(self._path, _LINE).split(b"\n", 1)[0].split()[1:]
@@ -59,4 +60,4 @@ class Cpu:
             return
         rate = self._counter.rate(used, now)
         self._unknown = NOT_YET if rate is None else ""
-        self._level.take(rate, now, began, may_begin=not self._upkeep.runs(processes, now))
+        self._level.take(rate, now, began, may_begin=may_begin)

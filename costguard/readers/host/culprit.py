@@ -1,7 +1,7 @@
 """Which process moves the bytes that keep the machine up: for people, who want to know whom to ask.
 
-Only asked when a rate begins to count, and only an answer where one process explains most of it: bytes that arrive over the
-network are not counted for a process, but those that it writes of them are. Source: proc_pid_io(5).
+Only asked once a rate has begun to count, as it takes milliseconds, and only an answer where one process explains much of it: bytes
+that arrive over the network are not counted for a process, but those that it writes of them are. Source: proc_pid_io(5).
 """
 
 import os
@@ -10,7 +10,7 @@ from costguard.readers.host.text import printable, read
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable
 
     from costguard.readers.host.processes import Processes
     from costguard.readers.host.sense import Place
@@ -26,15 +26,20 @@ _FIELD = {"received": b"wchar: ", "sent": b"rchar: ", "read": b"read_bytes: ", "
 
 
 class Culprit:
-    """What processes have read and written, noted when something is suspected."""
+    """What processes had read and written when a rate began to count."""
 
     def __init__(self, place: "Place", users: "Users") -> None:
         self._proc, self._users = place.proc, users
         self._noted: dict[str, tuple[float, dict[int, int]]] = {}
 
-    def watch(self, kinds: "Sequence[str]", now: float, processes: "Processes") -> None:
+    def watch(self, kinds: "Iterable[str]", now: float, processes: "Processes") -> None:
         """Note what processes have moved, so that at the next look it is known who moves most."""
         self._noted = {kind: (now, self._moved(_FIELD[kind], processes)) for kind in kinds if kind in _FIELD}
+
+    @property
+    def noted(self) -> "Iterable[str]":
+        """Of what `found` can say something."""
+        return self._noted
 
     def found(self, kind: str, rate: float, now: float, processes: "Processes") -> tuple[str, str]:
         """Who moves most of this rate, and which user's it is; empty where nobody can tell."""

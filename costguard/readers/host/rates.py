@@ -68,11 +68,6 @@ class Level:
         """Whether it counts at this moment."""
         return now - self.last <= self._quiet_for
 
-    @property
-    def suspected(self) -> bool:
-        """Whether the last reading was above, so that the next one may make it count."""
-        return self._before is not None and self._before >= self.usual + self._above
-
     def _learn(self, steady: float, now: float, *, known: bool) -> None:
         if not known:
             self._bucket_end = 0.0

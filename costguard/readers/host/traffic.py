@@ -73,12 +73,15 @@ class Traffic:
         self._unknown = "; ".join(troubles)
         if not troubles and None in [rates[kind] for kind in ("received", "read")]:
             self._unknown = NOT_YET
+        begun = []
         for kind, level in self._levels.items():
             went_on = level.goes_on(now)
             if level.take(rates[kind], now, began, may_begin=may_begin) and not went_on:
-                self._names[kind] = self._culprit.found(kind, rates[kind] or 0.0, now, processes)
-        suspected = [kind for kind, level in self._levels.items() if level.suspected and not level.goes_on(now)]
-        self._culprit.watch(suspected, now, processes)
+                begun.append(kind)
+                self._names.pop(kind, None)
+        for kind in self._culprit.noted:
+            self._names[kind] = self._culprit.found(kind, rates[kind] or 0.0, now, processes)
+        self._culprit.watch(begun, now, processes)
 
     def _network(self, now: float, troubles: list[str]) -> "dict[str, float | None]":
         try:

@@ -51,6 +51,21 @@ def test_a_process_that_becomes_another_program_is_noticed_at_the_next_look(tree
     assert tree.processes.named("sshd") == []
 
 
+def test_what_a_new_process_becomes_is_noticed_at_once(tree: Tree) -> None:
+    """Before its turn among many comes."""
+    for pid in range(200, 260):
+        tree.process(pid, "bash")
+    for _ in range(READ_AGAIN + 1):
+        tree.processes.look()
+    tree.process(300, "bash")
+    tree.processes.look()
+    tree.process(300, "python3")
+    tree.processes.look()
+    process = tree.processes.get(300)
+    assert process is not None
+    assert process.name == "python3"
+
+
 def test_an_old_process_that_changes_is_noticed_in_its_turn(tree: Tree) -> None:
     """A shell that lives for days may become anything."""
     for pid in range(200, 230):

@@ -131,9 +131,12 @@ def test_an_editor_in_use_counts(world: World) -> None:
 
 
 def test_an_editor_that_is_open_does_not(world: World) -> None:
-    """A heartbeat, a language server, and a monitor in its terminal, whose output passes the server."""
+    """A heartbeat, a language server, and what runs in its terminal or was sent off from there, whose output passes the server."""
     world.editor()
-    assert not world.step(60, r52=400.0, w51=20 * KB, w53=20 * KB, c51=0.02, c52=0.03, c55=0.9, c56=0.05).active
+    world.make(57, "python3", parent=54)
+    assert not world.step(
+        60, r52=400.0, w51=20 * KB, w53=20 * KB, c51=0.02, c52=0.03, c55=0.9, c56=0.05, c57=0.9
+    ).active
 
 
 def test_what_an_editor_has_started_counts_by_its_processors(world: World) -> None:

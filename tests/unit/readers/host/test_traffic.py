@@ -225,7 +225,7 @@ def test_whoever_moves_most_is_named(world: World) -> None:
     world.tree.process(300, "wget", io=(0, 0))
     world.tree.process(301, "bash", io=(0, 0))
     world.step()
-    for turn in (1, 2):
+    for turn in (1, 2, 3):
         world.tree.process(300, "wget", io=(0, turn * 9 * MB))
         sight = world.step(rx=MB)
     (one,) = sight.active
@@ -242,6 +242,16 @@ def test_the_idle_level_is_learnt_and_bounded() -> None:
             now += 10.0
             level.take(rate, now, now - 10.0)
         assert level.goes_on(now) is held
+
+
+def test_the_idle_level_takes_two_hours() -> None:
+    """A slow download that began with the agent counts until then."""
+    level, now = Level(100.0, 300.0), 0.0
+    while now < BUCKET * (BUCKETS_NEEDED - 1):
+        now += 10.0
+        level.take(150.0, now, now - 10.0)
+    assert level.usual == 0.0
+    assert level.goes_on(now)
 
 
 def test_a_download_in_a_quiet_machine_is_never_learnt() -> None:
