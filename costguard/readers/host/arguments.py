@@ -27,32 +27,23 @@ class Recognised:
     ) -> None:
         self._proc, self._may, self._judge = proc, may, judge
         self._edition = -1
-        self._known: dict[int, Process] = {}
+        self._waiting: list[Process] = []
         self._again: list[Process] = []
         self._found: dict[int, tuple[Process, Any]] = {}
 
     def look(self, processes: "Processes") -> "list[tuple[Process, Any]]":
         """The recognised processes, each with what it was recognised as."""
         again, self._again = self._again, []
-        for process in again:
-            if processes.get(process.pid) is process:
-                self._read(process)
-        if again or processes.edition != self._edition:
+        if again or self._waiting or processes.edition != self._edition:
+            changed = processes.changed(self._edition)
             self._edition = processes.edition
-            self._known = {pid: one for pid, one in self._known.items() if processes.get(pid) is one}
             self._found = {pid: one for pid, one in self._found.items() if processes.get(pid) is one[0]}
-            for process in [one for one in processes.all() if one.pid not in self._known]:
-                self._meet(process, processes)
+            self._waiting += [process for process in changed if self._may(process, processes)]
+            self._again, self._waiting = self._waiting[:READS], self._waiting[READS:]
+            for process in (*again, *self._again):
+                if processes.get(process.pid) is process:
+                    self._read(process)
         return list(self._found.values())
-
-    def _meet(self, process: Process, processes: "Processes") -> None:
-        """Take notice of a process that is new, or another program than before."""
-        if self._may(process, processes):
-            if len(self._again) >= READS:
-                return
-            self._read(process)
-            self._again.append(process)
-        self._known[process.pid] = process
 
     def _read(self, process: Process) -> None:
         try:

