@@ -17,7 +17,7 @@ from costguard.readers.host.users import Users
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from costguard.readers.host.door import Door
@@ -190,6 +190,7 @@ class Serving:
                     beside = process.pid if net else 0
                     self._spots.append(_Spot(row.address, row.port, beside, row.uid, family.name, process.pid))
         self._list_at = now + (LIST_SECONDS if len(self._spots) < len(recognised) else LIST_RARELY_SECONDS)
+        self._holders.forget(own)
         for row in own:
             if row.port in USUAL_PORTS and row.address and ("", row.port) not in taken:
                 taken.add(("", row.port))
@@ -205,35 +206,42 @@ class Serving:
             return net, []
 
 
+class _Owner(NamedTuple):
+    """The first process that has a listening socket, 0 for none that can be seen; whether it, or one below it, holds a GPU."""
+
+    pid: int
+    held: bool
+    again: float  # when it is looked at again
+
+
 class _Holders:
-    """Whether a GPU is held by the process that listens, or by one below it. Looked at again after a while where it is not."""
+    """Who holds a GPU and listens. To find whose a socket is takes milliseconds, so that is done once."""
 
     def __init__(self, place: "Place") -> None:
         self._proc = place.proc
         self._device = f"{place.dev}/nvidia"
-        self._known: dict[int, tuple[bool, float]] = {}  # by socket: whether, and when it is looked at again
+        self._owners: dict[int, _Owner] = {}  # by socket
+
+    def forget(self, rows: list[Listener]) -> None:
+        """Keep what is known of these sockets alone."""
+        inodes = {row.inode for row in rows}
+        self._owners = {inode: owner for inode, owner in self._owners.items() if inode in inodes}
 
     def listens(self, now: float, row: Listener, processes: "Processes") -> bool:
-        held, again = self._known.get(row.inode, (False, 0.0))
-        if not held and now >= again:
-            held = any(self._holds(process.pid) for process in self._family(row, processes))
-            self._known = {inode: known for inode, known in self._known.items() if known[1] > now - 10 * AGAIN_SECONDS}
-            self._known[row.inode] = held, now + AGAIN_SECONDS
+        """Whether who listens there, or a process below, holds a GPU."""
+        owner = self._owners.get(row.inode)
+        if owner is None:
+            owner = self._owners[row.inode] = _Owner(self._owner_of(row, processes), False, now)
+        process = processes.get(owner.pid)
+        if process is None or owner.held or now < owner.again:
+            return owner.held
+        held = any(self._holds(one.pid) for one in processes.below([process]))
+        self._owners[row.inode] = owner._replace(held=held, again=now + AGAIN_SECONDS)
         return held
 
-    def _family(self, row: Listener, processes: "Processes") -> "Iterator[Process]":
-        """The processes that have this socket, and those below them."""
-        below: dict[int, list[Process]] = {}
-        for process in processes.all():
-            if process.uid == row.uid:
-                below.setdefault(process.parent, []).append(process)
-        for same in below.values():
-            for process in same:
-                if self._has(process.pid, row.inode):
-                    waiting = [process]
-                    while waiting:
-                        yield (one := waiting.pop())
-                        waiting += below.get(one.pid, ())
+    def _owner_of(self, row: Listener, processes: "Processes") -> int:
+        pids = sorted(process.pid for process in processes.all() if process.uid == row.uid)
+        return next((pid for pid in pids if self._has(pid, row.inode)), 0)
 
     def _has(self, pid: int, inode: int) -> bool:
         try:
