@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from costguard.readers.host.processes import Processes
     from costguard.readers.host.sense import Moment, Place
 
-DAEMONS = ("sshd", "sshd-session", "dropbear")
+DAEMONS = ("sshd", "sshd-session", "dropbear", "tailscaled")
 """A session is a process of these names below another one."""
 
 ALONE = ("ssm-session-wor",)
@@ -34,6 +34,9 @@ EDITORS = {
     "/.trae-server/": "Trae", "/JetBrains/RemoteDev/": "JetBrains",
 }  # fmt: skip
 """Where the programs of an editor's server lie."""
+
+RUNTIMES = ("node", "MainThread", "node-MainThread", "java")
+"""What the programs of an editor are called."""
 
 EXTENSION_HOST = b"--type=extensionHost"
 READS = 8
@@ -47,10 +50,10 @@ _ROOT_ALONE = "what SSH sessions and editors of other users do is for root alone
 class _Meter:
     """One number of one process, as a rate: bytes read or written, or seconds of CPU."""
 
-    __slots__ = ("counter", "path", "rate")
+    __slots__ = ("counter", "path", "pid", "rate")
 
-    def __init__(self, path: str) -> None:
-        self.path = path
+    def __init__(self, pid: int, path: str) -> None:
+        self.pid, self.path = pid, path
         self.counter = Counter()
         self.rate: float | None = None
 
@@ -93,7 +96,8 @@ class Ssh:
         self._editors: dict[
             int, tuple[Process, str, bool]
         ] = {}  # by process: which editor, and whether its extension host
-        self._edition, self._hidden, self._looked = -1, False, False
+        self._edition, self._looked = -1, False
+        self._hidden: set[int] = set()  # processes that are not for this user to see
         self._turn: list[tuple[_Group, _Meter]] = []
         self._sessions = 0
 
@@ -135,7 +139,7 @@ class Ssh:
             try:
                 meter.measure(now)
             except PermissionError:
-                self._hidden = True
+                self._hidden.add(meter.pid)
                 continue
             except (OSError, ValueError, IndexError):  # it has ended
                 meter.rate = None
@@ -146,7 +150,7 @@ class Ssh:
 
     def _sort(self, processes: "Processes") -> None:
         """Find the sessions, and the processes of editors."""
-        self._hidden = False
+        self._hidden = {pid for pid in self._hidden if processes.get(pid)}
         self._find_editors(processes)
         wanted: dict[str, dict[tuple[int, int], str]] = {}
         for process in self._find_sessions(processes):
@@ -169,7 +173,7 @@ class Ssh:
                     wanted[key][process.pid, process.start] = f"{self._proc}/{process.pid}/stat"
         for key, group in self._groups.items():
             paths = wanted.get(key, {})
-            group.meters = {one: group.meters.get(one) or _Meter(path) for one, path in paths.items()}
+            group.meters = {one: group.meters.get(one) or _Meter(one[0], path) for one, path in paths.items()}
         self._turn = []
 
     def _group(self, who: str, what: str, limit: str, above: float, user: str) -> str:
@@ -210,6 +214,7 @@ class Ssh:
                 host = EXTENSION_HOST in read(f"{folder}/cmdline", _ARGUMENTS).split(b"\0")
                 self._editors[process.pid] = process, editor, host
         except PermissionError:
-            self._hidden = self._hidden or process.name in DAEMONS
+            if process.name in (*DAEMONS, *ALONE, *RUNTIMES):
+                self._hidden.add(process.pid)
         except OSError:  # it has ended, or is a thread of the kernel
             return
