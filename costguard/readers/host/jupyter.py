@@ -8,7 +8,7 @@ Source: jupyter_server, ``/api/kernels`` (``execution_state``).
 import os
 
 from costguard.readers.host.errand import collect
-from costguard.readers.host.kernels import Kernel, Kernels
+from costguard.readers.host.kernels import Kernel, Kernels, shown
 from costguard.readers.host.page import RESTS_SECONDS
 from costguard.readers.host.sense import NOT_YET, Activity, Sight
 from costguard.readers.host.users import Users
@@ -131,7 +131,7 @@ class Jupyter:
             before, at = self._used.get(key, (seconds, now))
             used[key] = seconds, now
             if now > at and seconds - before >= CPU_SHARE * (now - at):
-                who = f"kernel {kernel.process.name} of {owner}"
+                who = f"kernel {shown(kernel.process.name)} of {owner}"
                 self._note(who, "used the CPU", f"below {CPU_SHARE:.0%} of a core", now, owner)
 
     def _cpu_seconds(self, pid: int) -> float:

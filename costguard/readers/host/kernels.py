@@ -19,6 +19,8 @@ PROGRAMS = (
 PARENTS = 4
 """How far above a kernel its server is looked for: a wrapper (conda, srun, a shell) may stand between them."""
 
+_NAME = 32  # characters of the name of a kernel
+
 
 class Kernel(NamedTuple):
     """A kernel, folder and id of its connection file, and the processes of its user above it, the nearest first."""
@@ -76,3 +78,8 @@ def _above(process: Process, processes: "Processes") -> tuple[Process, ...]:
             break
         found.append(one)
     return tuple(found)
+
+
+def shown(name: str) -> str:
+    """The name of a kernel as far as Jupyter allows one: nobody can put words about somebody else into it."""
+    return "".join(letter for letter in name if letter.isascii() and (letter.isalnum() or letter in "._-"))[:_NAME]

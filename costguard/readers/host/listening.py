@@ -14,7 +14,6 @@ TYPE_CHECKING = False  # importing typing again costs nothing, but this is how r
 if TYPE_CHECKING:
     import socket
 
-_PROC = "/proc"
 _CLONE_NEWNET = 0x40000000
 _MAPPED = bytes(10) + b"\xff\xff"
 
@@ -46,14 +45,14 @@ def listeners(proc: str, beside: int = 0) -> list[Listener]:
 
     This takes a tenth of a millisecond: nothing to do in every look.
     """
-    if proc == _PROC:
-        import socket
+    import socket
 
-        try:
-            with make_socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG, proc=proc, beside=beside) as diag:
-                return _asked(diag, socket.AF_INET) + _asked(diag, socket.AF_INET6)
-        except OSError:  # a kernel without it, or a sandbox
-            pass
+    try:
+        os.stat(f"{proc}/{beside or 'self'}/ns/net")  # a recorded /proc has none
+        with make_socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG, proc=proc, beside=beside) as diag:
+            return _asked(diag, socket.AF_INET) + _asked(diag, socket.AF_INET6)
+    except OSError:  # a kernel without it, a sandbox, or that
+        pass
     table = f"{proc}/{beside or 'self'}/net"
     found = _read(f"{table}/tcp")
     try:
@@ -85,7 +84,7 @@ def sockets_of(proc: str, pid: int) -> set[int]:
     return found
 
 
-def make_socket(family: int, kind: int, protocol: int = 0, *, proc: str = _PROC, beside: int = 0) -> "socket.socket":
+def make_socket(family: int, kind: int, protocol: int = 0, *, proc: str = "/proc", beside: int = 0) -> "socket.socket":
     """A socket that never waits, in the network of a process (0: of this one): it stays where it was made. Raises OSError."""
     import socket
 

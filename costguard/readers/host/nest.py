@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from costguard.readers.host.errand import Errand, ErrandError
 from costguard.readers.host.errand_jobs import RuntimeJob
-from costguard.readers.host.kernels import Kernel
+from costguard.readers.host.kernels import Kernel, shown
 from costguard.readers.host.listening import listeners, network
 from costguard.readers.host.page import Page, PageError
 
@@ -35,8 +35,6 @@ QUIET = frozenset(("idle", "starting", "restarting", "autorestarting", "terminat
 
 NAMES = 8
 """Names of busy kernels of one server that are told apart."""
-
-_NAME = 32  # characters of the name of a kernel
 
 
 class Seat(NamedTuple):
@@ -206,11 +204,7 @@ def listed_in(answer: "Answer") -> Listed:
         raise PageError("answers with something that is no list of kernels")
     if any(state != "busy" and state not in QUIET for _, _, state in rows):
         raise PageError("does not say whether a kernel is busy")
-    names = {_shown(name) for _, name, state in rows if state == "busy"}
+    names = {shown(name) for _, name, state in rows if state == "busy"}
     return Listed(
         answer.asked, frozenset([one for one, _, _ in rows]), names if len(names) <= NAMES else {"of many names"}
     )
-
-
-def _shown(name: str) -> str:
-    return "".join(letter for letter in name if letter.isascii() and letter.isprintable())[:_NAME]

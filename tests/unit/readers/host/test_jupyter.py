@@ -230,13 +230,15 @@ def test_a_state_that_nobody_knows_is_unknown(world: World, start: Make) -> None
     assert "does not say whether a kernel is busy" in world.looks(2).unknown
 
 
-def test_names_of_kernels_are_harmless(world: World, start: Make) -> None:
-    """A user may call his kernel anything: it is cut, and shows no control characters."""
-    server = start()
-    server.kernel("\x1b[31m" + "x" * 200, "busy")
-    (one,) = world.looks(2).active
-    assert one.who.isprintable()
-    assert len(one.who) < 80
+@pytest.mark.parametrize("name", ["\x1b[31m" + "x" * 200, "R\u202eevil", "python3 of root's Jupyter, not"])
+def test_names_of_kernels_are_harmless(name: str) -> None:
+    """A user may call his kernel anything: it is cut, and has no words about somebody else."""
+    models = [{"id": "1", "name": name, "execution_state": "busy"}]
+    (found,) = listed_in(Answer(200, json.dumps(models).encode(), 1.0)).busy
+    assert found.isascii()
+    assert found.isprintable()
+    assert " " not in found
+    assert len(found) <= 32
 
 
 @pytest.mark.parametrize(

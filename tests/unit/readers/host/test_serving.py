@@ -374,10 +374,10 @@ def test_a_process_that_holds_a_gpu_is_asked_on_a_usual_port(world: World, serve
     with contextlib.suppress(OSError):
         server = serve(page(sglang(running=1.0)), port=30000)
         inode = next(row for row in _own_sockets() if row[1] == 30000)[0]
-        world.process(4000, "python3 serve.py", holds=(f"socket:[{inode}]", f"{world.dev}/nvidiactl"))
+        world.process(3, "python3 serve.py", holds=(f"socket:[{inode}]", f"{world.dev}/nvidiactl"))
         assert world.looks(3) == Sight(seen="no inference server runs")
         assert server.requests == []
-        world.process(4001, "python3 worker.py", parent=4000, holds=("/dev/null", f"{world.dev}/nvidia0"))
+        world.process(5, "python3 worker.py", parent=3, holds=("/dev/null", f"{world.dev}/nvidia0"))
         world.look(90.0)
         (one,) = world.looks(2).active
         assert one.who == f"SGLang of {one.user} on port 30000"
