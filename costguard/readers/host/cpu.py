@@ -30,7 +30,7 @@ class Cpu:
         self._above, self._quiet_for = float(settings["cores"]), float(settings["quiet_for"])
         self._level = Level(self._above, self._quiet_for)
         self._counter = Counter()
-        self._upkeep = Upkeep(settings["ignore"])
+        self._upkeep = Upkeep(settings["ignore"], place)
         self._looked = float("-inf")
         self._tick = 1.0 / os.sysconf("SC_CLK_TCK")
         self._unknown = NOT_YET

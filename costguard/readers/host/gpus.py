@@ -103,6 +103,7 @@ class Gpus:
             self.hidden = True
             names = []
         except OSError:  # it has ended
+            self._held.pop(process.pid, None)
             return 1
         for name in names:
             try:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from costguard.readers.host.sense import Place
 
-LIST_EVERY = 10
+LIST_EVERY = 20
 """Looks from one listing to the next. What has ended stays in the view for so long at most."""
 
 NUMBERS_TRIED = 48

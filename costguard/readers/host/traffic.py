@@ -10,7 +10,7 @@ import os
 from costguard.readers.host.culprit import Culprit
 from costguard.readers.host.fabric import Fabric
 from costguard.readers.host.interfaces import Interfaces
-from costguard.readers.host.rates import LONGEST, Counter, Level
+from costguard.readers.host.rates import LONGEST, SHORTEST, Counter, Level
 from costguard.readers.host.sense import NOT_YET, Activity, Sight
 from costguard.readers.host.text import amount, duration, read
 from costguard.readers.host.upkeep import Upkeep
@@ -46,21 +46,18 @@ class Traffic:
         self._culprit = Culprit(place, Users(place))
         self._interfaces, self._fabric = Interfaces(place), Fabric(place)
         self._vmstat, self._page = f"{place.proc}/vmstat", os.sysconf("SC_PAGE_SIZE")
-        self._counters: dict[tuple[str, str], Counter] = {}
-        self._upkeep = Upkeep(settings["ignore"])
+        self._read, self._dirty, self._out = Counter(), Counter(), Counter()
+        self._cards: dict[str, tuple[Counter, Counter]] = {}  # by interface: received and sent
+        self._upkeep = Upkeep(settings["ignore"], place)
         self._looked = float("-inf")
         self._unknown = NOT_YET
 
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
-        if self._due(now.boot):
+        if now.boot - self._looked >= SHORTEST:
             self._measure(now, processes)
         active = [self._activity(kind, level) for kind, level in self._levels.items() if level.goes_on(now.boot)]
         return Sight(tuple(active), self._unknown, "network and disks are quiet")
-
-    def _due(self, now: float) -> bool:
-        counter = self._counters.get(("written", "dirty"))
-        return counter is None or counter.due(now)
 
     def _measure(self, moment: "Moment", processes: "Processes") -> None:
         now = moment.boot
@@ -89,9 +86,12 @@ class Traffic:
         except (OSError, ValueError) as error:
             troubles.append(f"the network cannot be seen ({_why(error)})")
             return {"received": None, "sent": None}
-        received = {name: numbers[0] for name, numbers in moved.items()}
-        sent = {name: numbers[1] for name, numbers in moved.items()}
-        return {"received": self._sum("received", received, now), "sent": self._sum("sent", sent, now)}
+        self._cards = {name: self._cards.get(name) or (Counter(), Counter()) for name in moved}
+        rates = [
+            (self._cards[name][0].rate(received, now), self._cards[name][1].rate(sent, now))
+            for name, (received, sent) in moved.items()
+        ]
+        return {"received": _sum([rate for rate, _ in rates]), "sent": _sum([rate for _, rate in rates])}
 
     def _disks(self, now: float, troubles: list[str]) -> "dict[str, float | None]":
         try:
@@ -102,15 +102,8 @@ class Traffic:
             troubles.append(f"the disks cannot be seen ({_why(error)})")
             return {"read": None, "written": None}
         # what is written lies in memory first, and what goes round the memory is never dirty there
-        written = [self._sum("written", {name: number}, now) for name, number in (("dirty", dirty), ("out", out))]
-        known = [rate for rate in written if rate is not None]
-        return {"read": self._sum("read", {"in": read_in}, now), "written": max(known, default=None)}
-
-    def _sum(self, kind: str, values: "Mapping[str, int]", now: float) -> float | None:
-        """All that these counters have grown by in a second, None while that is known of none."""
-        rates = [self._counters.setdefault((kind, name), Counter()).rate(value, now) for name, value in values.items()]
-        known = [rate for rate in rates if rate is not None]
-        return sum(known) if known or not values else None
+        written = [rate for rate in (self._dirty.rate(dirty, now), self._out.rate(out, now)) if rate is not None]
+        return {"read": self._read.rate(read_in, now), "written": max(written, default=None)}
 
     def _activity(self, kind: str, level: Level) -> Activity:
         who, user = self._names.get(kind) or ("", "")
@@ -121,6 +114,12 @@ class Traffic:
             what = f"{'reads' if kind == 'read' else 'writes'} more than {limit}"
         lets_go = f"{duration(self._quiet_for)} below {limit}"
         return Activity(who or part, what, level.since, level.last, lets_go, user)
+
+
+def _sum(rates: "list[float | None]") -> float | None:
+    """All that is known of them, None while nothing is known of any."""
+    known = [rate for rate in rates if rate is not None]
+    return sum(known) if known or not rates else None
 
 
 def _value(table: bytes, name: bytes) -> int:

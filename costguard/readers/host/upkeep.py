@@ -4,6 +4,8 @@ What such programs move cannot be told from a download by its amount, so by thei
 there. For an hour at most: whatever takes longer may be anything.
 """
 
+import os
+
 from costguard.readers.host.processes import Process
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
@@ -11,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from costguard.readers.host.processes import Processes
+    from costguard.readers.host.sense import Place
 
 PROGRAMS = (
     "unattended-upgr", "apt.systemd.dai", "apt-get", "apt", "apt-check", "aptitude", "dpkg", "dpkg-deb", "needrestart",
@@ -28,7 +31,8 @@ _TICKS = 100  # a second; USER_HZ is 100 on every architecture with an NVIDIA dr
 class Upkeep:
     """The programs of upkeep that run. ``more``: names that the owner has added, of any user."""
 
-    def __init__(self, more: "Iterable[str]") -> None:
+    def __init__(self, more: "Iterable[str]", place: "Place") -> None:
+        self._proc = place.proc
         self._more = tuple(more)
         self._edition = -1
         self._running: list[Process] = []
@@ -39,4 +43,7 @@ class Upkeep:
             self._edition = processes.edition
             own = [process for process in processes.named(*PROGRAMS) if process.uid == ROOT]
             self._running = own + processes.named(*self._more)
-        return any(now - process.start / _TICKS < LONGEST for process in self._running)
+        return any(
+            now - process.start / _TICKS < LONGEST and os.access(f"{self._proc}/{process.pid}/stat", os.F_OK)
+            for process in self._running
+        )

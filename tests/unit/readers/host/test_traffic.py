@@ -277,7 +277,7 @@ def test_a_counter_knows_when_it_says_nothing() -> None:
 
 def test_the_system_looks_after_itself(world: World) -> None:
     """An update at night downloads and unpacks for minutes; the owner may name more programs. For an hour at most."""
-    upkeep = Upkeep(["restic"])
+    upkeep = Upkeep(["restic"], world.tree.place)
     now = 10_000.0
     world.tree.processes.look()
     assert not upkeep.runs(world.tree.processes, now)
@@ -290,7 +290,8 @@ def test_the_system_looks_after_itself(world: World) -> None:
 
 def test_upkeep_is_root_s(world: World) -> None:
     """Whoever names his program so holds up nothing, and hides nothing."""
-    processes, upkeep = world.tree.processes, Upkeep([])
+    processes, upkeep = world.tree.processes, Upkeep([], world.tree.place)
+    world.tree.write("proc/700/stat", "")
     for uid in (0, 1000):
         processes._by_name["unattended-upgr"] = {700: Process(700, 1, 700, uid, "unattended-upgr", 0, 0)}
         processes.edition += 1
