@@ -180,9 +180,9 @@ def test_one_that_never_ends_is_killed_with_all_that_it_has_started(tmp_path: Pa
     """Also what ignores SIGTERM, and what has left its group and its session; no look has waited."""
     noted = tmp_path / "pids"
     script = (
-        f"trap '' TERM; echo $$ >> {noted}; sleep 1000 & echo $! >> {noted};"
-        f" setsid sh -c 'trap \"\" TERM; echo $$ >> {noted}; sleep 1000; sleep 1000' & "
-        f"while ! [ $(wc -l < {noted}) = 3 ]; do sleep 0.01; done; while :; do sleep 1000; done"
+        f"trap '' TERM; echo $$ >> {noted}; sleep 60 & echo $! >> {noted};"
+        f" setsid sh -c 'trap \"\" TERM; echo $$ >> {noted}; sleep 60; sleep 60' & "
+        f"while ! [ $(wc -l < {noted}) = 3 ]; do sleep 0.01; done; while :; do sleep 60; done"
     )
     sight = World(*shell(script), timeout=0.4).found()
     assert sight == Sight(unknown="the probe sh was killed: it did not end in 0.4 s")
@@ -200,7 +200,7 @@ def test_one_that_floods_is_killed() -> None:
 def test_one_that_leaves_processes_behind(tmp_path: Path) -> None:
     """They are killed, and that is told: each run would leave more."""
     noted = tmp_path / "pids"
-    script = f"setsid sh -c 'echo $$ > {noted}; exec sleep 1000' & while ! [ -s {noted} ]; do sleep 0.01; done; exit 0"
+    script = f"setsid sh -c 'echo $$ > {noted}; exec sleep 60' & while ! [ -s {noted} ]; do sleep 0.01; done; exit 0"
     assert World(*shell(script)).found() == Sight(unknown="the probe sh left processes behind, which were killed")
     assert all(gone(pid) for pid in pids(noted))
 
@@ -208,7 +208,7 @@ def test_one_that_leaves_processes_behind(tmp_path: Path) -> None:
 def test_one_that_forks_without_end(tmp_path: Path) -> None:
     """Killed as soon as it is too many, whatever its parents have become."""
     noted = tmp_path / "pids"
-    script = f"while :; do sh -c 'sleep 1000 & echo $! >> {noted}' ; done"
+    script = f"while :; do sh -c 'sleep 60 & echo $! >> {noted}' ; done"
     assert "it started more than 64 processes" in World(*shell(script)).found().unknown
     assert len(pids(noted)) > 32
     assert all(gone(pid) for pid in pids(noted))
@@ -217,7 +217,7 @@ def test_one_that_forks_without_end(tmp_path: Path) -> None:
 def test_the_end_of_the_reader_ends_the_probe(tmp_path: Path) -> None:
     """Nothing goes on without whoever wanted to know."""
     noted = tmp_path / "pids"
-    world = World(*shell(f"echo $$ > {noted}; sleep 1000"))
+    world = World(*shell(f"echo $$ > {noted}; sleep 60"))
     world.sense.look(Moment(world.now, 0.0), NO_PROCESSES)
     end = time.monotonic() + WITHIN
     while not (noted.exists() and noted.read_text()) and time.monotonic() < end:
@@ -232,7 +232,7 @@ def test_the_end_of_the_reader_ends_the_probe(tmp_path: Path) -> None:
 def test_a_killed_reader_leaves_no_probe(tmp_path: Path) -> None:
     """The guard kills a reader that hangs, and its session: what the probe has started ends all the same."""
     noted = tmp_path / "pids"
-    script = f"setsid sh -c 'echo $$ > {noted}; exec sleep 1000' & sleep 1000"
+    script = f"setsid sh -c 'echo $$ > {noted}; exec sleep 60' & sleep 60"
     job = {"senses": {"probe": SETTINGS | {"run": list(shell(script))}}}
     with subprocess.Popen(command_lines()["host"], stdin=-1, stdout=-1, start_new_session=True) as reader:
         assert reader.stdin is not None
