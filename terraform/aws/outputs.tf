@@ -3,8 +3,8 @@ output "user_data" {
   value       = module.machine.user_data
 
   precondition {
-    condition     = length(module.machine.user_data) <= 16384
-    error_message = "User data of EC2 has at most 16384 bytes, and this has ${length(module.machine.user_data)}: make other_user_data smaller, or put it on the image."
+    condition     = length(base64encode(module.machine.user_data)) * 3 / 4 <= 16384
+    error_message = "User data of EC2 has at most 16384 bytes, and this has ${floor(length(base64encode(module.machine.user_data)) * 3 / 4)}: make other_user_data smaller, or put it on the image."
   }
 
   precondition {

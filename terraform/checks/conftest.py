@@ -41,15 +41,18 @@ class Terraform:
 
     def apply(self, **variables: object) -> dict[str, Any]:
         """The outputs afterwards."""
-        self.run("apply", "-auto-approve", "-input=false", *given(variables))
-        return {name: one["value"] for name, one in json.loads(self.run("output", "-json")).items()}
+        told = self._told("apply", "-auto-approve", *given(variables))
+        last = next(line["outputs"] for line in reversed(told) if line["type"] == "outputs")
+        return {name: one["value"] for name, one in last.items()}
 
-    def changes(self, **variables: object) -> dict[str, tuple[str, ...]]:
-        """What a plan would do, by address: only what it would change."""
-        self.run("plan", "-input=false", "-out=plan", *given(variables))
-        plan = json.loads(self.run("show", "-json", "plan"))
-        found = {one["address"]: tuple(one["change"]["actions"]) for one in plan.get("resource_changes", ())}
-        return {address: actions for address, actions in found.items() if actions not in {("no-op",), ("read",)}}
+    def changes(self, **variables: object) -> dict[str, str]:
+        """What a plan would do to a resource, by its address."""
+        told = self._told("plan", *given(variables))
+        changes = [line["change"] for line in told if line["type"] == "planned_change"]
+        return {change["resource"]["addr"]: change["action"] for change in changes}
+
+    def _told(self, verb: str, *words: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.run(verb, "-json", "-input=false", *words).splitlines()]
 
 
 def given(variables: Mapping[str, object]) -> list[str]:

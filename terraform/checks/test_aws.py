@@ -73,7 +73,7 @@ def test_the_complete_example_is_applied_destroyed_and_applied_again(modules: Pa
         changes = terraform.changes(**given, kill_duration="30m")
     finally:
         main.write_text(written, encoding="utf-8")
-    assert changes == {"aws_instance.gpu": ("update",)}, "EC2 stops and starts it; it is not replaced"
+    assert changes == {"aws_instance.gpu": "update"}, "EC2 stops and starts it; it is not replaced"
 
     terraform.run("destroy", "-auto-approve", "-input=false", *(f"-var={name}={text}" for name, text in given.items()))
     second = terraform.apply(**given)
@@ -88,7 +88,7 @@ def test_the_group_rolls_a_changed_setting_out_without_a_restart(modules: Path, 
     given = {**WHEEL, "ami": ami, "subnets": [subnet]}
     terraform.apply(**given)
     changes = terraform.changes(**given, kill_duration="30m")
-    assert changes == {"aws_launch_template.workers": ("update",)}
+    assert changes == {"aws_launch_template.workers": "update"}
     policy = client(cloud, "iam").get_role_policy(RoleName="costguard-workers", PolicyName="costguard-workers")
     statement = policy["PolicyDocument"]["Statement"][-1]
     assert statement["Action"] == ["autoscaling:TerminateInstanceInAutoScalingGroup"]

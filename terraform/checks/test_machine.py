@@ -3,7 +3,9 @@
 import email
 import itertools
 import json
+import subprocess
 import tomllib
+from pathlib import Path
 
 from click.testing import CliRunner
 
@@ -99,3 +101,17 @@ def test_the_policy_is_that_of_the_actions(machine: Terraform) -> None:
         cloud = {action, *fallback.split(",")} & {"stop", "terminate", "hibernate"}
         assert key == "+".join((*(sorted(cloud) or ["none"]), *(["tag"] if tag else [])))
         assert key in known
+
+
+def test_what_comes_after_the_script_runs_whatever_becomes_of_costguard(machine: Terraform, tmp_path: Path) -> None:
+    """As a startup script of Google Cloud, which is one text: the failure is told, and the owner's own lines run."""
+    script = machine.apply(extra="gcp")["script"]
+    text = f"{script}\nfalse\necho mine\n"
+    environment = {"PATH": "/usr/bin:/bin", "PROVISION_ROOT": str(tmp_path)}
+    done = subprocess.run(
+        ["bash", "-c", text], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "mine\n"
+    assert "NOT PROVISIONED: costguard is not on this image" in done.stderr
+    alone = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, timeout=60, check=False)
+    assert alone.returncode == 3, "cloud-init sees the failure of a part by its exit code"

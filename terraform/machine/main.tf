@@ -98,7 +98,15 @@ locals {
 
   # Comments stay in the repository: user data is small.
   program = join("\n", [for line in split("\n", file("${path.module}/provision.sh")) : line if !can(regex("^\\s*#", line))])
-  script  = join("\n", ["#!/bin/bash", "# costguard, rendered by Terraform. Runs again without harm.", "set -- ${join(" ", formatlist("'%s'", local.arguments))}", local.program])
+  # In a shell of its own: what comes after it runs whatever becomes of costguard.
+  script = join("\n", [
+    "#!/bin/bash",
+    "# costguard, rendered by Terraform. Runs again without harm.",
+    "bash -s -- ${join(" ", formatlist("'%s'", local.arguments))} <<'COSTGUARD_PROVISION'",
+    trimspace(local.program),
+    "COSTGUARD_PROVISION",
+    "",
+  ])
 
   boundary = "==costguard-part=="
   parts    = concat(var.other_user_data, [local.script])

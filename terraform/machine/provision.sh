@@ -57,8 +57,10 @@ interpreter() {
     path=$(find "$own" -path '*/bin/python3' 2>/dev/null | head -n 1)
     if [ -z "$path" ]; then
       fetch "$python" "$python_sha" "$work/python.tar.gz"
-      mkdir -p "$own"
-      tar -xzf "$work/python.tar.gz" --no-same-owner -C "$own" || fail "$python is no .tar.gz"
+      rm -rf "$own" "$own.new"
+      mkdir -p "$own.new"
+      tar -xzf "$work/python.tar.gz" --no-same-owner -C "$own.new" || fail "$python is no .tar.gz"
+      mv "$own.new" "$own" # whole, or not there
       path=$(find "$own" -path '*/bin/python3' | head -n 1)
     fi
     fits "$path" || fail "$python has no bin/python3 of version 3.11 or newer with venv"
@@ -93,8 +95,11 @@ environment() {
   local python3 folder from
   folder=$home/versions/$(echo "$sha $extra $wheels $wheels_sha $python_sha" | sha256sum | cut -c1-12)
   if [ ! -e "$folder/complete" ]; then
-    python3=$(interpreter) || { [ -z "$python" ] && distribution_python >&2 && python3=$(interpreter); } ||
-      fail "no Python 3.11 or newer with venv here, nor in this distribution: name one with --python"
+    if ! python3=$(interpreter); then
+      [ -z "$python" ] || exit 3 # said already
+      distribution_python >&2 && python3=$(interpreter) ||
+        fail "no Python 3.11 or newer with venv here, nor in this distribution: name one with --python"
+    fi
     fetch "$wheel" "$sha" "$work/${wheel##*/}"
     from=()
     case $wheels in
@@ -187,14 +192,15 @@ main() {
     return
   fi
   state=$(cat "$etc/config.toml" "$root/etc/systemd/system/costguard.service" "$(readlink -f "$costguard")" 2>/dev/null | sha256sum || true) # there may be no configuration
-  if [ "$state" = "$(cat "$root/run/costguard-provisioned" 2>/dev/null)" ] && systemctl is-active --quiet costguard.service; then
+  if [ "$state" = "$(cat "$home/.provisioned" 2>/dev/null)" ]; then
+    systemctl start costguard.service || fail "the service does not start: journalctl -u costguard"
     say "unchanged"
     return
   fi
   systemctl enable --quiet costguard.service
-  systemctl restart costguard.service || fail "the service did not start: journalctl -u costguard"
-  mkdir -p "$root/run"
-  echo "$state" >"$root/run/costguard-provisioned"
+  systemctl restart costguard.service || fail "the service does not start: journalctl -u costguard"
+  mkdir -p "$home"
+  echo "$state" >"$home/.provisioned"
   "$costguard" config check || fail "the configuration does not hold"
   say "the service runs"
 }

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -11,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from costguard.doctor.service import SHIPPED
+
 SCRIPT = Path(__file__).parents[2] / "terraform/machine/provision.sh"
 UNIT = "etc/systemd/system/costguard.service"
 CONFIG = "etc/costguard/config.toml"
 SYSTEMCTL = """\
 #!/bin/sh
 echo "$@" >>"$PROVISION_ROOT/systemctl.log"
-[ "$1" != is-active ] || test -e "$PROVISION_ROOT/active"
-[ "$1" != restart ] || touch "$PROVISION_ROOT/active"
 """
 
 
@@ -66,7 +67,7 @@ def test_a_baked_image_is_configured_and_started_once(machine: Machine) -> None:
     asked = ["daemon-reload", "enable --quiet costguard.service", "restart costguard.service"]
     assert machine.asked() == asked
     again = machine.provision("--extra", "aws", config='mode = "dry-run"\n')
-    assert (again.stdout, machine.asked()) == ("costguard: unchanged\n", ["is-active --quiet costguard.service"])
+    assert (again.stdout, machine.asked()) == ("costguard: unchanged\n", ["start costguard.service"])
     changed = machine.provision("--extra", "aws", config='mode = "dry-run"\ngrace = "15m"\n')
     assert changed.returncode == 0, changed.stderr
     assert machine.asked() == asked[1:]
@@ -177,3 +178,82 @@ def test_a_wheel_is_installed_upgraded_and_left_alone(tmp_path: Path) -> None:
     assert machine.provision(*upgrade).returncode == 0
     assert subprocess.check_output([link], text=True) == "costguard 1.1\n"
     assert (machine.text(UNIT), place.exists()) == ("# 1.1\n", True)
+
+
+TOOLS = (
+    "bash", "base64", "cat", "chmod", "cmp", "cp", "cut", "dirname", "find", "gzip", "head", "id", "install", "ln", "mkdir", "mktemp",
+    "mv", "readlink", "rm", "sh", "sha256sum", "tar", "touch",
+)  # fmt: skip
+KNOWS = '#!/bin/sh\n[ "$1" = show ] && [ "$2" = "{package}" ]\n'
+INSTALLS = """\
+#!/bin/sh
+echo "{name} $@" >>"$PROVISION_ROOT/packages.log"
+case "$*" in *" install "*{package}*) cp {python} {tools}/{version} ;; esac
+"""
+INTERPRETER = """\
+#!/bin/sh
+bin=$(dirname "$0")
+case "$2 $3" in
+  "-m venv") mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
+  "-m pip") cp "$0" "$bin/costguard" ;;
+  "-c import costguard"*) echo {unit} ;;
+esac
+"""
+"""Stands for a Python that is new enough: makes an environment of itself, without the seconds that a real one takes."""
+
+
+def distribution(root: Path, manager: str, version: str) -> Machine:
+    """A machine whose Python is too old, and a stand-in of its package manager that has a newer one."""
+    machine = Machine(root, bare=True)
+    tools = root / "tools"
+    machine.environment["PATH"] = str(tools)
+    for name in TOOLS:
+        (tools / name).symlink_to(str(shutil.which(name)))
+    package = f"{version}-venv" if manager == "apt-get" else version
+    new = root / "new"
+    new.write_text(INTERPRETER.format(unit=SHIPPED), encoding="utf-8")
+    new.chmod(0o755)
+    texts = {
+        "python3": "#!/bin/sh\nexit 1\n",
+        manager: INSTALLS.format(name=manager, package=package, python=new, tools=tools, version=version),
+    }
+    if manager == "apt-get":
+        texts["apt-cache"] = KNOWS.format(package=package)
+    for name, text in texts.items():
+        (tools / name).write_text(text, encoding="utf-8")
+        (tools / name).chmod(0o755)
+    return machine
+
+
+@pytest.mark.parametrize(
+    ("manager", "version"),
+    [("apt-get", "python3.11"), ("apt-get", "python3.12"), ("apt-get", "python3.13"), ("dnf", "python3.11")],
+    ids=["Ubuntu 22.04, Debian 12", "Ubuntu 24.04", "Debian 13", "Amazon Linux 2023"],
+)
+def test_an_interpreter_comes_from_the_distribution(tmp_path: Path, manager: str, version: str) -> None:
+    """Beside the system's own, from a package that the distribution has."""
+    machine = distribution(tmp_path, manager, version)
+    path, checksum = wheel(tmp_path, "1.0")
+    done = machine.provision("--extra", "aws", "--wheel", str(path), "--sha256", checksum, "--wheels", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
+    packages = machine.text("packages.log").splitlines()
+    assert next(line for line in packages if " install " in line).startswith(f"{manager} -q")
+    assert any(version in line for line in packages)
+
+
+def test_an_interpreter_of_its_own(tmp_path: Path) -> None:
+    """For an image in whose reach there is none: a .tar.gz with bin/python3, whose checksum is compared; nothing is installed then."""
+    machine = distribution(tmp_path, "apt-get", "python3.11")
+    own = tmp_path / "python.tar.gz"
+    with tarfile.open(own, "w:gz") as archive:
+        archive.add(tmp_path / "new", "python/bin/python3")
+    path, checksum = wheel(tmp_path, "1.0")
+    installed = ("--extra", "aws", "--wheel", str(path), "--sha256", checksum, "--wheels", str(tmp_path))
+    words = (*installed, "--python", str(own))
+    refused = machine.provision(*words, "--python-sha256", "0" * 64)
+    assert (refused.returncode, "has another checksum" in refused.stderr) == (3, True)
+    assert not (machine.root / "packages.log").exists()
+    done = machine.provision(*words, "--python-sha256", hashlib.sha256(own.read_bytes()).hexdigest())
+    assert done.returncode == 0, done.stdout + done.stderr
+    (python,) = (machine.root / "opt/costguard").glob("python-*/python/bin/python3")
+    assert python.read_text(encoding="utf-8") == (tmp_path / "new").read_text(encoding="utf-8")

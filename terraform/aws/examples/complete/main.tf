@@ -53,7 +53,8 @@ resource "aws_iam_instance_profile" "training" {
 # Its text (one address a line, see docs/notify.md) is put in by hand or by another tool, so that it is in no state:
 #   aws secretsmanager put-secret-value --secret-id costguard/team --secret-string file://team.urls
 resource "aws_secretsmanager_secret" "team" {
-  name = "costguard/team"
+  name                    = "costguard/team"
+  recovery_window_in_days = 0 # else its name is taken for a month after destroy
 }
 
 module "costguard" {
