@@ -38,6 +38,9 @@ MODULES = (
 )
 """The same, as Python runs them with ``-m``."""
 
+STORES = range(29000, 30000)
+"""Ports on which a job's first rank waits for the others, unless somebody chose another one."""
+
 FIRST_SECONDS, LAST_SECONDS = 10.0, 600.0
 """Between two looks at connections: doubled each time, as the kernel walks through its whole table for one."""
 
@@ -49,16 +52,17 @@ ARGUMENTS = 4
 """So many arguments of a Python are looked at for a launcher's name; they are kept by nobody."""
 
 _TICKS = 100.0  # a second
+_NAME = 15  # characters of a name that the kernel keeps
 
 
 class _Rank:
     """A process that may belong to a job, and its connections to other hosts: the inode of each, by its descriptor."""
 
-    __slots__ = ("asks", "before", "links", "process")
+    __slots__ = ("before", "launches", "links", "process")
 
-    def __init__(self, process: Process, *, asks: bool) -> None:
+    def __init__(self, process: Process, *, launches: bool = False) -> None:
         self.process = process
-        self.asks = asks  # whether connections count that other hosts have made: to a monitor they make some as well
+        self.launches = launches
         self.links: dict[str, int] = {}
         self.before = False  # whether it was connected at the look before
 
@@ -70,6 +74,7 @@ class Cluster:
         self._proc, self._users = place.proc, Users(place)
         self._quiet_for = float(settings["quiet_for"])
         self._standalone = bool(settings["standalone"])
+        self._ignore = frozenset(name[:_NAME] for name in settings["ignore"])
         self._gpus, self._fabric = Gpus(place), Fabric(place)
         self._moves, self._fabric_at = Level(FABRIC_ABOVE, self._quiet_for), float("-inf")
         self._edition = -1
@@ -85,10 +90,10 @@ class Cluster:
         if processes.edition != self._edition:
             self._sort(processes)
             self._edition = processes.edition
-        wanted = {process.pid: _Rank(process, asks=True) for process in self._launchers.values()}
+        wanted = {process.pid: _Rank(process, launches=True) for process in self._launchers.values()}
         for one in self._gpus.look(processes, now.boot):
-            if not one.watches:
-                wanted.setdefault(one.process.pid, _Rank(one.process, asks=one.computes))
+            if not one.watches and one.process.name not in self._ignore:
+                wanted.setdefault(one.process.pid, _Rank(one.process))
         self._follow(now.boot, wanted)
         active = (
             [] if self._standalone else [self._daemon(process, engine, now.boot) for process, engine in self._daemons]
@@ -143,8 +148,6 @@ class Cluster:
         """Look at the connections of those that may belong to a job."""
         kept = {pid: rank for pid, rank in self._ranks.items() if pid in wanted and wanted[pid].process is rank.process}
         new = wanted.keys() - kept.keys()
-        for pid, rank in kept.items():
-            rank.asks = wanted[pid].asks
         self._ranks = {pid: kept.get(pid, rank) for pid, rank in wanted.items()}
         lost = [rank for rank in self._ranks.values() if rank.links and not self._holds(rank)]
         if new or lost:
@@ -171,7 +174,7 @@ class Cluster:
 
     def _check(self) -> None:
         """Read the connections of each network in which such a process is."""
-        networks: dict[str, dict[int, bool]] = {}
+        networks: dict[str, dict[int, int]] = {}
         self._hidden = False
         for pid, rank in self._ranks.items():
             rank.links = {}
@@ -185,8 +188,8 @@ class Cluster:
             except (OSError, ValueError):  # it has ended
                 continue
             else:
-                far = networks.get(network, {})
-                rank.links = {name: one for one, name in open_now.items() if one in far and (rank.asks or not far[one])}
+                far = {one: port for one, port in networks.get(network, {}).items() if one in open_now}
+                rank.links = {open_now[one]: one for one in far if rank.launches or _of_job(far)}
 
     def _network(self, pid: int) -> str:
         try:
@@ -207,3 +210,8 @@ class Cluster:
             before, self._fabric_at = self._fabric_at, now
             self._moves.take(self._fabric.look(now), now, max(before, now - 2 * FABRIC_SECONDS))
         return self._moves.goes_on(now)
+
+
+def _of_job(far: "Mapping[int, int]") -> bool:
+    """Whether connections to other hosts are a job's: a server and a monitor have only such as others have made."""
+    return any(port == 0 or port in STORES for port in far.values())

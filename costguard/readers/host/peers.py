@@ -43,10 +43,11 @@ def sockets(proc: str, pid: int) -> "dict[int, str]":
     return found
 
 
-def to_other_hosts(proc: str, pid: int) -> "dict[int, bool]":
+def to_other_hosts(proc: str, pid: int) -> "dict[int, int]":
     """The connections to other hosts in the network of this process, less those of usual services, by inode. Raises OSError.
 
-    True for one that the other host has made: whoever asks a server or a monitor makes such a one too.
+    Each with the port on which it was made by the other host, as whoever asks a server or a monitor does too; 0 for one that this
+    machine has made.
     """
     rows = []
     for table in ("tcp", "tcp6"):
@@ -60,7 +61,7 @@ def to_other_hosts(proc: str, pid: int) -> "dict[int, bool]":
     served = {_end(row[1])[1] for row in rows if row[3] == _LISTENS}
     own = {end[0] for end in ends}
     near = _near(proc)
-    found: dict[int, bool] = {}
+    found: dict[int, int] = {}
     for host, port, other, other_port, row in ends:
         if (
             other in own
@@ -70,7 +71,7 @@ def to_other_hosts(proc: str, pid: int) -> "dict[int, bool]":
             continue
         service = port if port in served else other_port
         if service >= _PRIVILEGED and service not in SERVICES:
-            found[int(row[9])] = port in served
+            found[int(row[9])] = port if port in served else 0
     return found
 
 

@@ -303,6 +303,14 @@ _CLUSTER = SenseRow(
             "Nothing is scheduled here: the daemons of schedulers do not count, and other signs count as those of any sense do.",
         ),
         SenseSetting(
+            "ignore",
+            "names",
+            [],
+            ["feature-server"],
+            "Programs whose connections to other hosts are no job's.",
+            "a list of names of programs",
+        ),
+        SenseSetting(
             "quiet_for", "duration", "5m", "15m", "For so long after the last sign it still counts.", least=20.0
         ),
     ),

@@ -14,10 +14,9 @@ from costguard.readers.host.sense import Sight
 from tests.unit.readers.host.networks import run
 from tests.unit.readers.host.tree import Tree
 
-SETTINGS = {"standalone": False, "quiet_for": 300.0}
+SETTINGS = {"standalone": False, "quiet_for": 300.0, "ignore": ["feature-server"]}
 ME = "root" if os.getuid() == 0 else "ann"
 GPU = ("/dev/null", "/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia-uvm")
-MONITOR = ("/dev/null", "/dev/nvidiactl", "/dev/nvidia0")
 HERE, THERE = "10.77.0.1", "10.77.0.2"
 
 
@@ -150,16 +149,30 @@ def test_whoever_asks_a_server_makes_it_no_rank(world: World) -> None:
     assert not world.step(20).active
 
 
-def test_a_monitor_that_is_asked_is_no_rank(world: World) -> None:
-    """By its name, or by the devices that it has not open, whatever its port."""
+def test_a_server_or_monitor_that_is_asked_is_no_rank(world: World) -> None:
+    """Whatever its port: it makes no connections itself. A monitor that is known by its name may."""
     pairs = ((f"{HERE}:9835", ""), (f"{HERE}:9835", f"{THERE}:55000"))
     world.tree.process(300, "python3", start=world.tree.now)
-    world.connect(300, *pairs, device=MONITOR)
+    world.connect(300, *pairs)
     world.tree.process(301, "nvtop", start=world.tree.now)
     world.connect(301, *pairs, (f"{HERE}:41000", f"{THERE}:29500"))
     assert not world.step(20).active
-    world.connect(300, *pairs, device=GPU)
+    world.connect(300, *pairs, (f"{HERE}:41000", f"{THERE}:43210"))
     assert world.step(200).active
+
+
+def test_a_launcher_that_is_asked_is_of_a_job(world: World) -> None:
+    """It waits for the other hosts on a port that somebody chose."""
+    world.tree.process(300, "torchrun", start=world.tree.now)
+    world.connect(300, (f"{HERE}:9835", ""), (f"{HERE}:9835", f"{THERE}:55000"), device=())
+    assert world.step(3).active
+
+
+def test_the_owner_names_what_is_no_job(world: World) -> None:
+    """A program with a GPU that asks another host's server on a port of its own."""
+    world.tree.process(300, "feature-server", start=world.tree.now)
+    world.connect(300, (f"{HERE}:41000", f"{THERE}:4711"))
+    assert not world.step(20).active
 
 
 @pytest.mark.parametrize("name", sorted(LAUNCHERS))
