@@ -27,6 +27,12 @@ def ends_machine(settings: Settings) -> bool:
     return any(action in MACHINE_ACTIONS for action in (settings.kill_action, *settings.fallback))
 
 
+WATCHES_HOST = ("terminals", "traffic")
+"""Senses without which a machine whose GPUs cannot be read is never known to be quiet."""
+
+WATCHES = " and ".join(f"senses.{name}" for name in WATCHES_HOST)
+
+
 def check(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]:
     """Every broken rule; ``written`` says who set what."""
     yield from _window(settings)
@@ -102,9 +108,12 @@ def _live_minimums(settings: Settings) -> Iterator[Problem]:
 
 
 def _unknown(settings: Settings) -> Iterator[Problem]:
-    if settings.unknown_stop_after is not None:
-        text = "it would never act: this version cannot see whether the host is in use"
-        yield Problem("unknown_stop_after", f"{text}; allowed: off (people are told: unknown_alarm)")
+    senses = settings.senses.model_dump()
+    off = [name for name in WATCHES_HOST if not (senses["enabled"] and senses[name]["enabled"])]
+    if settings.unknown_stop_after is not None and off:
+        text = f"it would never act: without the sense {' and '.join(off)} nobody can see whether the host is in use"
+        involves = ("senses.enabled", *[f"senses.{name}.enabled" for name in off])
+        yield Problem("unknown_stop_after", f"{text}; allowed: off, or {WATCHES} switched on", involves=involves)
 
 
 def _actions(settings: Settings) -> Iterator[Problem]:

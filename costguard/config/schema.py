@@ -555,10 +555,10 @@ class Settings(Section):
         gt=0,
     )
     unknown_stop_after: DurationOrOff = option(
-        "Act after GPUs could not be read for this long on a quiet host. Not in this version: it cannot see whether the host is quiet.",
+        "Act after GPUs could not be read for this long, while the senses saw nobody at a terminal, no traffic and nobody else.",
         "off",
-        example="off",
-        allowed="off; later a duration, at least 4h",
+        example="12h",
+        allowed=f"{DURATION}, at least 4h; or off",
         ge=14400,
     )
     kill_action: ActionName = option(

@@ -128,7 +128,6 @@ def test_every_problem_at_once(tmp_path: Path) -> None:
         ("arm_threshold=100%", "below 100%"),
         ("kill_threshold=0", "more than 0%"),
         ("unknown_stop_after=3h", "at least 4h"),
-        ("unknown_stop_after=12h", "allowed: off"),
         ("actions.shutdown.delay=5m", "at most 4m"),
         ("actions.reboot.delay=5m", "at most 4m"),
         ("kill_duration=0", "allowed: "),
@@ -139,6 +138,14 @@ def test_one_problem_in_words(assignment: str, words: str) -> None:
     """Each error names the option, what is wrong and what is allowed."""
     (found,) = problems(assignment)
     assert words in found
+
+
+@pytest.mark.parametrize("off", ["senses.enabled", "senses.terminals.enabled", "senses.traffic.enabled"])
+def test_a_stop_for_unknown_needs_senses_that_see_the_host(off: str) -> None:
+    """Without them it could never be known that nobody is there, so it would never act."""
+    assert read("unknown_stop_after=12h").settings.unknown_stop_after == 12 * 3600.0
+    (found,) = problems("unknown_stop_after=12h", f"{off}=false")
+    assert "it would never act" in found
 
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
