@@ -25,7 +25,11 @@ _CONSOLE, _FIRST_SERIAL = 4, 64
 _NOBODY = frozenset(("agetty", "getty", "mingetty", "login"))
 """What waits on a terminal where nobody is logged in."""
 
-_SHELLS = frozenset(("bash", "zsh", "fish", "sh", "dash", "ksh", "tcsh", "csh", "tmux: client", "screen"))
+_MULTIPLEXERS = frozenset(("tmux: client", "screen"))
+_SHELLS = frozenset(("bash", "zsh", "fish", "sh", "dash", "ksh", "tcsh", "csh")) | _MULTIPLEXERS
+_WITH_VALUE = frozenset((b"--init-file", b"--rcfile", b"-o", b"+o", b"-O", b"+O"))
+"""Options of shells that take the argument after them."""
+
 _DESCRIPTORS = ("0", "255", "2", "1")  # of a session's first process; 255: where bash keeps its terminal
 
 
@@ -156,11 +160,13 @@ class Terminals:
                 arguments = file.read(4096).split(b"\0")[1:-1]
         except OSError:
             return True
+        if process.name in _MULTIPLEXERS:
+            return True
+        before = b""
         for argument in arguments:
-            if not argument.startswith(b"-"):
-                return process.name in {"tmux: client", "screen"}  # a shell's script
-            if not argument.startswith(b"--") and b"c" in argument:
-                return False
+            if not argument.startswith((b"-", b"+")) and before not in _WITH_VALUE:
+                return False  # a script, or the command after -c
+            before = argument
         return True
 
     def _note(

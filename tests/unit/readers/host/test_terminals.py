@@ -153,8 +153,16 @@ def test_a_login_counts_a_robot_s_command_does_not(world: World, pty: Pty) -> No
         world.session(pid, pty, name, arguments)
         assert world.look().active == ()
         world.end(pid)
-    world.session(83, pty, "bash", "-bash")
-    assert [one.what for one in world.look().active] == ["opened it"]
+    for pid, name, arguments in (
+        (83, "bash", "-bash"),
+        (84, "bash", "/bin/bash --init-file /x/shell.sh -i"),
+        (85, "zsh", "zsh -il"),
+        (86, "tmux: client", "tmux attach -t 0"),
+    ):
+        world.session(pid, pty, name, arguments)
+        assert [one.what for one in world.look().active] == ["opened it"], arguments
+        world.end(pid)
+        world.look()
 
 
 def test_a_terminal_that_is_made_anew_is_another_one(world: World, pty: Pty) -> None:
@@ -194,8 +202,9 @@ def test_a_jump_of_the_date_neither_holds_nor_lets_go(world: World, pty: Pty, ju
     assert len(world.look(jump=jump).active) == 1
     assert len(world.look(QUIET - 40.0).active) == 1
     assert world.look(60.0).active == ()
-    pty.typed(world.wall)
-    assert len(world.look().active) == 1
+    pty.typed(world.wall + 5.0)
+    assert len(world.look(jump=jump).active) == 1, "typed before the jump, seen after it"
+    assert world.look(QUIET + 20.0).active == ()
 
 
 def test_a_date_in_the_future_is_input_now(world: World, pty: Pty) -> None:
