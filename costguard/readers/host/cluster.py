@@ -102,7 +102,7 @@ class Cluster:
         active += self._active.values()
         if self._fabric_moves(now.boot):
             lets_go = f"{duration(self._quiet_for)} without data"
-            active.append(Activity("InfiniBand", "moves data", self._moves.since, self._moves.last, lets_go))
+            active.append(Activity("InfiniBand", "moved data", self._moves.since, self._moves.last, lets_go))
         return Sight(tuple(active), self._unknown(processes), "no scheduler's node, and no job of several hosts")
 
     def _unknown(self, processes: "Processes") -> str:
@@ -203,7 +203,7 @@ class Cluster:
         before = self._active.get(who)
         since = before.since if before else max(process.start / _TICKS, now - FIRST_SECONDS)
         lets_go = f"{duration(self._quiet_for)} without such a connection"
-        self._active[who] = Activity(who, "is connected to other hosts of a job", since, now, lets_go, user)
+        self._active[who] = Activity(who, "was connected to other hosts of a job", since, now, lets_go, user)
 
     def _fabric_moves(self, now: float) -> bool:
         if now - self._fabric_at >= FABRIC_SECONDS:

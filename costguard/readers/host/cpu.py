@@ -45,7 +45,7 @@ class Cpu:
             limit = f"{self._above:g} cores"
             lets_go = f"{duration(self._quiet_for)} below {limit}"
             active = (
-                Activity("the processors", f"use more than {limit}", self._level.since, self._level.last, lets_go),
+                Activity("the processors", f"used more than {limit}", self._level.since, self._level.last, lets_go),
             )
         return Sight(active, self._unknown, "the processors are idle")
 

@@ -155,15 +155,15 @@ class Ssh:
         wanted: dict[str, dict[tuple[int, int], str]] = {}
         for process in self._find_sessions(processes):
             user = self._users.name(process.uid)
-            key = self._group(f"{user} over SSH", "moves bytes", amount(self._session), self._session, user)
+            key = self._group(f"{user} over SSH", "moved bytes", amount(self._session), self._session, user)
             wanted.setdefault(key, {})[process.pid, process.start] = f"{self._proc}/{process.pid}/io"
         for top, editor, host in list(self._editors.values()):
             user = self._users.name(top.uid)
             who = f"{editor} of {user}"
             if host:
-                key = self._group(who, "exchanges data with its window", amount(self._editor), self._editor, user)
+                key = self._group(who, "exchanged data with its window", amount(self._editor), self._editor, user)
                 wanted.setdefault(key, {})[top.pid, top.start] = f"{self._proc}/{top.pid}/io"
-            key = self._group(who, "computes", f"{self._cores:g} cores", self._cores, user)
+            key = self._group(who, "computed", f"{self._cores:g} cores", self._cores, user)
             wanted.setdefault(key, {})[top.pid, top.start] = f"{self._proc}/{top.pid}/stat"
         tops = [top for top, _, _ in self._editors.values()]
         for process in processes.below(tops):
@@ -188,7 +188,7 @@ class Ssh:
         while one is not None and one.terminal == 0:
             if one.pid in self._editors:
                 top, editor, _ = self._editors[one.pid]
-                return f"{editor} of {self._users.name(top.uid)} computes"
+                return f"{editor} of {self._users.name(top.uid)} computed"
             one = processes.get(one.parent)
         return ""
 

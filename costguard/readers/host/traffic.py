@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from costguard.readers.host.sense import Moment, Place
 
 _WHAT = {
-    "received": ("the network", "receives more than"),
-    "sent": ("the network", "sends more than"),
+    "received": ("the network", "received more than"),
+    "sent": ("the network", "sent more than"),
     "read": ("the disks", "read more than"),
-    "written": ("the disks", "write more than"),
-    "fabric": ("InfiniBand", "moves more than"),
+    "written": ("the disks", "wrote more than"),
+    "fabric": ("InfiniBand", "moved more than"),
 }
 _KIB = 1024
 
@@ -110,8 +110,6 @@ class Traffic:
         part, verb = _WHAT[kind]
         limit = amount(self._above[kind])
         what = f"{verb} {limit}"
-        if who and part == "the disks":
-            what = f"{'reads' if kind == 'read' else 'writes'} more than {limit}"
         lets_go = f"{duration(self._quiet_for)} below {limit}"
         return Activity(who or part, what, level.since, level.last, lets_go, user)
 

@@ -74,7 +74,7 @@ def test_a_rank_that_waits_for_others_counts_at_the_second_look(world: World) ->
     world.rank()
     assert not world.step().active
     (one,) = world.step().active
-    assert (one.who, one.what, one.user) == (f"python3 of {ME}", "is connected to other hosts of a job", ME)
+    assert (one.who, one.what, one.user) == (f"python3 of {ME}", "was connected to other hosts of a job", ME)
     assert one.lets_go == "5 min without such a connection"
     later = world.step(200).active[0]
     assert (later.since, later.last) == (one.since, world.tree.now)
@@ -248,7 +248,7 @@ def test_infiniband_that_moves_data_counts(world: World) -> None:
     for turn in range(9):
         world.tree.write(file, f"{100 + turn * 1_000_000}\n")
         sight = world.step()
-    assert [(one.who, one.what) for one in sight.active] == [("InfiniBand", "moves data")]
+    assert [(one.who, one.what) for one in sight.active] == [("InfiniBand", "moved data")]
     assert not world.step(40).active
 
 

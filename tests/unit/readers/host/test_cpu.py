@@ -43,7 +43,7 @@ def test_a_core_at_work_counts_at_the_second_look(world: World, kind: str) -> No
     """And lets go after its while."""
     assert not world.step(**{kind: 0.9}).active
     (one,) = world.step(**{kind: 0.9}).active
-    assert (one.who, one.what, one.lets_go) == ("the processors", "use more than 0.5 cores", "5 min below 0.5 cores")
+    assert (one.who, one.what, one.lets_go) == ("the processors", "used more than 0.5 cores", "5 min below 0.5 cores")
     assert world.step(30).active
     assert not world.step().active
 

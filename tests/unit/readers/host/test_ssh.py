@@ -82,7 +82,7 @@ def test_a_session_that_moves_bytes_counts_at_the_second_look(world: World, name
     began = world.tree.now
     assert not world.step(**{f"{kind}21": MB}).active
     (one,) = world.step(**{f"{kind}21": MB}).active
-    assert (one.who, one.what, one.user) == (f"{ME} over SSH", "moves bytes", ME)
+    assert (one.who, one.what, one.user) == (f"{ME} over SSH", "moved bytes", ME)
     assert (one.since, one.last, one.lets_go) == (began + 10.0, world.tree.now, "15 min below 50 kB/s")
     assert world.step(89).active
     assert not world.step(3).active
@@ -108,7 +108,7 @@ def test_the_daemon_itself_is_no_session(world: World) -> None:
 def test_root_s_session_is_one_process(world: World) -> None:
     """It needs no other one to give its rights up."""
     world.make(20, "sshd", parent=10)
-    assert [one.what for one in world.step(5, r20=MB).active] == ["moves bytes"]
+    assert [one.what for one in world.step(5, r20=MB).active] == ["moved bytes"]
 
 
 def test_sessions_of_one_user_count_together_and_by_turns(world: World) -> None:
@@ -125,7 +125,7 @@ def test_an_editor_in_use_counts(world: World) -> None:
     world.step(3)
     world.step(r52=6 * KB)
     (one,) = world.step(r52=6 * KB).active
-    assert (one.who, one.what) == (f"VS Code of {ME}", "exchanges data with its window")
+    assert (one.who, one.what) == (f"VS Code of {ME}", "exchanged data with its window")
     assert one.lets_go == "15 min below 3 kB/s"
     assert "secret" not in repr(world.sense.__dict__)
 
@@ -144,7 +144,7 @@ def test_what_an_editor_has_started_counts_by_its_processors(world: World) -> No
     world.editor()
     world.step(3)
     world.step(c56=0.9)
-    assert [(one.who, one.what) for one in world.step(c56=0.9).active] == [(f"VS Code of {ME}", "computes")]
+    assert [(one.who, one.what) for one in world.step(c56=0.9).active] == [(f"VS Code of {ME}", "computed")]
 
 
 @pytest.mark.parametrize("part", EDITORS)
@@ -152,7 +152,7 @@ def test_editors_are_known_by_where_their_programs_lie(world: World, part: str) 
     """Their names are only *node*."""
     world.editor(f"/srv/ann{part}{'' if part.endswith('/') else '-insiders/'}bin/node")
     sight = world.step(4, c51=2.0)
-    assert [one.what for one in sight.active] == ["computes"]
+    assert [one.what for one in sight.active] == ["computed"]
     assert sight.active[0].who == f"{EDITORS[part]} of {ME}"
 
 
