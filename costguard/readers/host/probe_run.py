@@ -56,7 +56,6 @@ class _As(NamedTuple):
 def main() -> int:
     """Do one job."""
     os.setsid()  # the guard kills the reader's session, and this process must outlive that to clean up
-    signal.signal(signal.SIGTERM, _told_to_end)
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
@@ -64,8 +63,9 @@ def main() -> int:
 
 
 def run(job: ProbeJob) -> ProbeEnd:
-    """Run it and say how it ended."""
+    """Run it and say how it ended. Told to end meanwhile, it first ends what it has started."""
     try:
+        signal.signal(signal.SIGTERM, _told_to_end)
         program, account = _program(job.run[0]), _account(job.user)
         _refuse_strange((program, *job.run[1:]), account.uid if account else os.geteuid())
         code, output = _watch(*_start(program, job.run, account), job.within)
@@ -74,12 +74,13 @@ def run(job: ProbeJob) -> ProbeEnd:
     except OSError as error:
         return ProbeEnd(f"cannot be run ({error.strerror})")
     finally:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         _end_all()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return ProbeEnd("", code, _number(output))
 
 
 def _told_to_end(_number: int, _frame: object) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise _ReaderGoneError("was ended with its reader")
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from costguard.process.command_lines import command_lines
 from costguard.readers.host import errand
+from costguard.readers.host.errand_jobs import ProbeJob
 from costguard.readers.host.probe import Probe
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import NOT_YET, Activity, Moment, Place, Sight
@@ -149,6 +150,32 @@ def test_it_runs_every_so_often(tmp_path: Path) -> None:
     for _ in range(11):
         assert world.look().active
     assert count.read_text().count("x") == 2
+
+
+def test_nothing_of_it_is_in_the_log(capfd: pytest.CaptureFixture[str]) -> None:
+    """Neither what it writes nor how the process ends that ran it, which is told to end as soon as it has answered."""
+    for _ in range(8):
+        one = errand.Errand("probe", ProbeJob(shell("echo canary; echo canary >&2; exit 1"), "", 5.0), 0.0, WITHIN)
+        while one.look(0.0) is None:  # without a pause: it is told in the blink of its answer
+            pass
+    end = time.monotonic() + WITHIN
+    while errand._leaving and time.monotonic() < end:
+        errand.collect(0.0)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_one_that_is_told_to_end_while_it_runs_nothing_leaves_no_words() -> None:
+    """Before its job as after its answer: there is nothing to clean up, and nothing to tell anybody."""
+    with subprocess.Popen(command_lines()["probe"], stdin=-1, stdout=-1, stderr=-1) as worker:
+        end = time.monotonic() + WITHIN
+        while time.monotonic() < end:  # until it waits for its job, in a session of its own
+            fields = Path(f"/proc/{worker.pid}/stat").read_text().rpartition(")")[2].split()
+            if fields[0] == "S" and int(fields[3]) == worker.pid:
+                break
+            time.sleep(0.002)
+        worker.terminate()
+        assert worker.communicate(timeout=WITHIN) == (b"", b"")
+    assert worker.returncode == -signal.SIGTERM
 
 
 def test_what_it_is_given() -> None:
