@@ -14,7 +14,10 @@ PROGRAMS = (
     "python", "ipykernel", "jupyter", "R", "ark", "julia", "java", "scala", "xeus", "xpython", "xcpp", "xr", "deno", "node",
     "dotnet", "ruby", "octave", "sage",
 )  # fmt: skip
-"""How the names of kernels begin; besides, whatever a program named *jupyter…* has started may be one."""
+"""How the names of kernels begin; besides, whatever a server has started may be one."""
+
+SERVERS = ("jupyter", "python")
+"""How the names of servers begin."""
 
 PARENTS = 4
 """How far above a kernel its server is looked for: a wrapper (conda, srun, a shell) may stand between them."""
@@ -66,7 +69,7 @@ def _may_be_kernel(process: Process, processes: "Processes") -> bool:
     if process.name.startswith(PROGRAMS):
         return True
     parent = processes.get(process.parent)
-    return parent is not None and parent.name.startswith("jupyter")
+    return parent is not None and parent.name.startswith(SERVERS)
 
 
 def _above(process: Process, processes: "Processes") -> tuple[Process, ...]:

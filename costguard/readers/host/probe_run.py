@@ -26,6 +26,12 @@ OUTPUT_BYTES = 1 << 16
 PROCESSES = 64
 """A probe that starts more is killed."""
 
+INTERPRETERS = (
+    "sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "csh", "tcsh", "busybox", "env", "python", "pypy", "perl", "ruby", "lua",
+    "php", "node", "tclsh", "Rscript", "timeout", "nice", "flock", "setsid",
+)  # fmt: skip
+"""How the names of programs begin that run a file which is named after them."""
+
 LEFT_SECONDS = 0.5
 """In which what a probe has started must end after it."""
 
@@ -67,7 +73,7 @@ def run(job: ProbeJob) -> ProbeEnd:
     try:
         signal.signal(signal.SIGTERM, _told_to_end)
         program, account = _program(job.run[0]), _account(job.user)
-        _refuse_strange((program, *job.run[1:]), account.uid if account else os.geteuid())
+        _refuse_strange(program, job.run[1:], account.uid if account else os.geteuid())
         code, output = _watch(*_start(program, job.run, account), job.within)
     except (_ProbeError, _ReaderGoneError) as error:
         return ProbeEnd(str(error))
@@ -93,10 +99,15 @@ def _program(name: str) -> str:
     raise _ProbeError("does not exist, or is not executable")
 
 
-def _refuse_strange(words: tuple[str, ...], uid: int) -> None:
-    """Raises _ProbeError for a file among these that users other than this one and root can change."""
-    for path in words:
-        if os.path.isabs(path) and os.path.isfile(path) and (found := weakness(path, uid)):
+def _refuse_strange(program: str, arguments: tuple[str, ...], uid: int) -> None:
+    """Raises _ProbeError for a program or a script among these that users other than this one and root can change.
+
+    What is neither is data, which others may well write.
+    """
+    interprets = os.path.basename(program).startswith(INTERPRETERS)
+    files = [path for word in arguments if os.path.isfile(path := os.path.join("/", word))]
+    for path in (program, *(file for file in files if interprets or os.access(file, os.X_OK))):
+        if found := weakness(path, uid):
             raise _ProbeError(f"is not run: {found.reason}")
 
 

@@ -305,9 +305,8 @@ def test_a_hubs_server_takes_the_token_of_its_environment(world: World, start: M
 def test_an_older_notebook_has_another_file(world: World, start: Make) -> None:
     """The notebook before version 7, run by Python under its own name."""
     server = start(prefix="nbserver", comm="python3")
-    server.kernel("python3", "idle")
-    (world.proc / "99").mkdir()
-    assert world.looks(2).unknown == ""
+    server.kernel("rust", "busy")
+    assert [one.what for one in world.looks(2).active] == ["was busy"]
 
 
 def test_a_server_on_a_socket_is_unknown(world: World, start: Make) -> None:

@@ -284,7 +284,9 @@ def script_of(folder: Path, mode: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("run", [lambda path: (str(path),), lambda path: ("/bin/sh", str(path))])
+@pytest.mark.parametrize(
+    "run", [lambda path: (str(path),), lambda path: ("/bin/sh", str(path)), lambda path: ("sh", str(path)[1:])]
+)
 def test_what_others_can_write_is_not_run(tmp_path: Path, run: Callable[[Path], tuple[str, ...]]) -> None:
     """Neither a program nor a script that is named to one; checked at every run, since it may change."""
     path = script_of(tmp_path, 0o755)
@@ -295,6 +297,14 @@ def test_what_others_can_write_is_not_run(tmp_path: Path, run: Callable[[Path], 
     sight = world.look()
     assert sight.active == ()
     assert "is not run: any user can write" in sight.unknown
+
+
+def test_a_file_that_is_only_looked_at_may_be_anybodys(tmp_path: Path) -> None:
+    """A user keeps the machine up by a file of his, if the owner of the machine likes it so."""
+    path = tmp_path / "keep"
+    path.write_text("")
+    path.chmod(0o666)
+    assert World("/usr/bin/test", "!", "-e", str(path)).found().active
 
 
 def test_it_runs_as_the_configured_user() -> None:
