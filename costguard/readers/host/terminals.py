@@ -98,26 +98,27 @@ class Terminals:
     def _device(self, process: "Process") -> tuple[os.stat_result, ...] | None:
         """The terminal of a session, by the file that its first process has open, wherever that is mounted.
 
-        Empty when the session has ended; None when it cannot be looked at.
+        Empty when the session has ended, or has let go of its terminal; None when it cannot be looked at.
         """
         folder = f"{self._place.proc}/{process.pid}"
         for name in _DESCRIPTORS:
             try:
                 device = os.stat(f"{folder}/fd/{name}")
             except PermissionError:  # another user's, and this agent is not root's
-                return self._by_name(process)
+                return self._by_name(process) or (() if _has_ended(folder) else None)
             except OSError:
                 continue
             if device.st_rdev == _device_number(process.terminal):
                 return (device,)
-        return self._by_name(process) if os.path.exists(f"{folder}/stat") else ()
+        return () if _has_ended(folder) else self._by_name(process)
 
-    def _by_name(self, process: "Process") -> tuple[os.stat_result, ...] | None:
+    def _by_name(self, process: "Process") -> tuple[os.stat_result, ...]:
+        """The same by the name that this machine has for the device; empty where it has none."""
         try:
             device = os.stat(f"{self._place.dev}/{_name(process.terminal)}")
         except OSError:
-            return None if os.path.exists(f"{self._place.proc}/{process.pid}/stat") else ()
-        return (device,) if device.st_rdev == _device_number(process.terminal) else None
+            return ()
+        return (device,) if device.st_rdev == _device_number(process.terminal) else ()
 
     def _devices(self) -> "list[tuple[str, os.stat_result]]":
         """All pseudo terminals, for when processes do not tell which are in use."""
@@ -192,6 +193,15 @@ class Terminals:
         other = active.get(who)
         if other is None or one.last > other.last:
             active[who] = one
+
+
+def _has_ended(folder: str) -> bool:
+    """Whether a process is gone, or only waits for its parent to hear of its end."""
+    try:
+        with open(f"{folder}/stat", "rb", buffering=0) as file:
+            return file.read(4096).rpartition(b")")[2].split()[0] in {b"Z", b"X"}
+    except (OSError, IndexError):
+        return True
 
 
 def _split(terminal: int) -> tuple[int, int]:

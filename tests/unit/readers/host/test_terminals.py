@@ -267,7 +267,17 @@ def test_a_terminal_that_cannot_be_looked_at_is_unknown(world: World, pty: Pty) 
     assert world.look().active == ()  # found by its name
     world.place = world.place._replace(dev=str(world.proc))
     world.begin()
-    assert f"{pty.name} cannot be read" in world.look().unknown
+    assert "/pts cannot be read" in world.look().unknown
+
+
+def test_a_session_that_has_ended_is_neither_unknown_nor_anybody(world: World, pty: Pty) -> None:
+    """Nor one whose parent has not heard of its end: it has no terminal open any more."""
+    forgotten(world, pty)
+    stat = world.proc / "70" / "stat"
+    (world.proc / "70" / "fd" / "0").unlink()
+    stat.write_text(stat.read_text().replace(") S ", ") Z "))
+    pty.typed(world.wall + 5.0)
+    assert world.look() == Sight(seen="no terminal")
 
 
 def test_without_processes_every_terminal_counts(world: World, pty: Pty) -> None:
