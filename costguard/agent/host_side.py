@@ -15,6 +15,11 @@ from costguard.readers.host.job import HostJob
 LOOKS_LEFT_OUT = 5
 """So many looks in a row may stay unsaid while nothing changes and no decision is near."""
 
+LATELY_KEPT = 8
+"""Of those who have stopped working so many are remembered."""
+
+DAY_SECONDS = 86400.0
+
 PLACES = ("procfs", "sysfs", "devfs")
 
 PRESENCE = frozenset(("terminals", "ssh", "holders", "traffic", "cpu"))
@@ -59,6 +64,7 @@ class HostSide:
         self._reader: ReaderProcess | None = None
         self.sights: dict[str, SenseSight] = {}
         """What each sense that is switched on saw last."""
+        self._lately: dict[tuple[str, str], Seen] = {}
         self.vetoes: tuple[Veto, ...] = ()
         """The same objects as long as they say the same."""
         self.quiet: bool | None = None
@@ -143,12 +149,24 @@ class HostSide:
             return
         try:
             given = answer["senses"]
-            self.sights = sights_of(given, self._senses, now)
+            before, self.sights = self.sights, sights_of(given, self._senses, now)
+            self._note_ends(before)
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             self._lost(f"malformed answer from the host reader ({type(error).__name__})")
             return
         self._report("host", None)
         self._judge()
+
+    def _note_ends(self, before: Mapping[str, SenseSight]) -> None:
+        """Keep who has stopped working, the last ones of them."""
+        for name, sight in before.items():
+            now = {one.who for one in self.sights[name].active}
+            for one in sight.active:
+                if one.who not in now:
+                    self._lately.pop((name, one.who), None)
+                    self._lately[name, one.who] = one
+        while len(self._lately) > LATELY_KEPT:
+            del self._lately[next(iter(self._lately))]
 
     def _lost(self, why: str) -> None:
         self._report("host", f"nobody can be seen at work: {why}")
@@ -196,6 +214,12 @@ class HostSide:
             }
             for name, sight in self.sights.items()
         ]
+
+    def lately(self, now: float) -> list[str]:
+        """Who worked in the last day and does no more, the last one first: people who are warned know each other by that."""
+        working = {(name, one.who) for name, sight in self.sights.items() for one in sight.active}
+        ended = [one for key, one in self._lately.items() if key not in working and now - one.last < DAY_SECONDS]
+        return [one._replace(lets_go="").sentence(now) for one in reversed(ended)]
 
     def words(self, now: float) -> list[str]:
         """What keeps the machine up, one sentence each."""

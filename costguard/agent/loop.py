@@ -410,8 +410,8 @@ class Loop:
     def _facts(self, at: float) -> dict[str, Any]:
         """What every message gets beside the engine's own facts."""
         facts = {"sentence": str(self._last.sentence), "readings": self._readings(), **self.cloud.message_facts}
-        keeps = self.host_side.words(at)
-        return {**facts, "keeps": keeps} if keeps else facts
+        seen = {"keeps": self.host_side.words(at), "lately": self.host_side.lately(at)}
+        return {**facts, **{name: words for name, words in seen.items() if words}}
 
     def _circumstances(self) -> Circumstances:
         state, core = self._last.state, self._last.state.core

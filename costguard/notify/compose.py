@@ -30,6 +30,7 @@ unknown_senses       senses that cannot see, and why: ``[name, words]``; ``unkno
 keepers              who or what keeps the machine up, as senses see it: ``[sense, words, what would end it]``
 kept_seconds         for how long it would have been stopped but for them
 keeps                the same as sentences, in any message: who, since when, and what would end it
+lately               sentences about who worked in the last day and does no more
 lacking              which names of `gpu_devices` match no GPU, and which there are
 sign, weak_seconds   the only sign of work that ``gpu`` shows, and for how long it has been the only one
 money                estimated cost so far, in ``currency``
@@ -92,6 +93,7 @@ def _warning(facts: Facts) -> tuple[str, Lines]:
         _how_to_postpone(facts),
         f"To hold it without a login: {facts.text('hold_url')}" if facts.text("hold_url") and not facts.dry else "",
         *_cause(facts),
+        sentence("; ".join(facts.names("lately")[:3])),
         _price(facts),
         *_findings(facts, hints=False),
     ]

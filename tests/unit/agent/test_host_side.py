@@ -277,3 +277,24 @@ def test_an_activity_is_a_sentence(since: float, last: float, words: str) -> Non
     """How long ago, for how long, and what would end it, in round numbers."""
     now = 100.0 if last == 95.0 else 910.0
     assert Seen("ann on pts/3", "typed", since, last, "rest", "ann").sentence(now) == words
+
+
+def test_a_warning_names_who_worked_lately() -> None:
+    """Whoever is warned knows whom to ask; who works again is not among them."""
+    told = Told()
+    told.works(700.0, 2500.0)
+    heard = told.run()
+    facts = next(facts for _, kind, facts in heard.told if kind == "warning")
+    (words,) = facts["lately"]
+    assert words.startswith("ann on pts/3 typed")
+    assert "lets it go" not in words
+    side = Side("terminals")
+    side.hears(terminals=[[ACTIVE], "", ""])
+    side.hears(terminals=[[], "", ""])
+    assert side.side.lately(100.0) == ["ann on pts/3 typed, for 1 min"]
+    assert side.side.lately(90000.0) == []
+    side.hears(terminals=[[ACTIVE], "", ""])
+    assert side.side.lately(100.0) == []
+    for number in range(20):
+        side.hears(terminals=[[[f"u{number}", *ACTIVE[1:]]], "", ""])
+    assert len(side.side.lately(100.0)) == 8

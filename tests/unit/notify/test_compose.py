@@ -330,3 +330,38 @@ def test_who_finds_it_stopped_reads_how_to_start_it(kind: str, action: str, show
     facts = {**FACTS, "action": action, "start": "aws ec2 start-instances --instance-ids i-1"}
     assert ("To start it again: `aws ec2 start-instances --instance-ids i-1`." in compose(kind, facts).body) is shown
     assert "start it again" not in compose(kind, {**facts, "start": None}).body
+
+
+def test_who_keeps_a_machine_up_is_named_with_what_would_end_it() -> None:
+    """In the title who, in the body since when; and what it costs."""
+    facts: dict[str, object] = {
+        "machine": "box", "kept_seconds": 172800.0, "money": 96.0, "currency": "USD",
+        "keepers": [["terminals", "ann on pts/3 typed", "30 min without input"]],
+        "keeps": ["ann on pts/3 typed 4 min ago, for 3 days; 30 min without input lets it go"],
+    }  # fmt: skip
+    text = compose("kept_up", facts)
+    assert text.title == "box is kept up without GPU work for 2d: ann on pts/3 typed"
+    assert "Ann on pts/3 typed 4 min ago, for 3 days; 30 min without input lets it go." in text.body
+    assert "96" in text.body
+    text = compose("kept_up", {**facts, "keeps": []})
+    assert "Ann on pts/3 typed; 30 min without input lets it go." in text.body
+
+
+def test_a_sense_that_cannot_see_is_told_in_its_own_words() -> None:
+    """Not as GPUs that cannot be read; beside those the GPUs are the news."""
+    facts: dict[str, object] = {
+        "machine": "box", "unknown_seconds": 900.0, "unknown_gpus": [], "lacking": "",
+        "unknown_senses": [["jupyter", "cannot be seen: it answers 403"]],
+    }  # fmt: skip
+    text = compose("unknown_alarm", facts)
+    assert text.title == "box: whether somebody works cannot be seen for 15m; nothing is stopped meanwhile"
+    assert "Jupyter cannot be seen: it answers 403." in text.body
+    assert "GPUs unreadable" in compose("unknown_alarm", {**facts, "unknown_gpus": ["GPU 0"]}).title
+
+
+def test_a_warning_names_who_worked_lately() -> None:
+    """The last three: people know each other by that."""
+    lately = [f"user{number} on pts/{number} typed 31 min ago" for number in range(5)]
+    body = compose("warning", {"machine": "box", "mode": "live", "action": "stop", "lately": lately}).body
+    assert "User0 on pts/0 typed 31 min ago; user1 on pts/1 typed 31 min ago; user2" in body
+    assert "user3" not in body
