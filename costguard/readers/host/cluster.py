@@ -185,7 +185,7 @@ class Cluster:
                     networks[network] = peers.to_other_hosts(self._proc, pid)
             except PermissionError:
                 self._hidden = True
-            except (OSError, ValueError):  # it has ended
+            except (OSError, ValueError, OverflowError):  # it has ended, or its table is none
                 continue
             else:
                 far = {one: port for one, port in networks.get(network, {}).items() if one in open_now}
@@ -201,7 +201,7 @@ class Cluster:
         user = self._users.name(process.uid)
         who = f"{printable(process.name)} of {user}"
         before = self._active.get(who)
-        since = before.since if before else max(process.start / _TICKS, now - FIRST_SECONDS)
+        since = before.since if before else max(min(process.start / _TICKS, now), now - FIRST_SECONDS)
         lets_go = f"{duration(self._quiet_for)} without such a connection"
         self._active[who] = Activity(who, "was connected to other hosts of a job", since, now, lets_go, user)
 

@@ -1,6 +1,8 @@
 """The sense `ssh`, on a /proc that a test makes."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -186,3 +188,49 @@ def test_where_processes_are_unknown_so_are_sessions(world: World) -> None:
     assert world.step().unknown == ""
     (world.tree.proc / "self").unlink()
     assert "not of this machine's processes" in world.step().unknown
+
+
+DAEMON = """
+import ctypes, os, socket, sys
+ctypes.CDLL(None).prctl(15, b"sshd", 0, 0, 0)
+ask, answer = socket.socketpair()
+near, far = socket.socketpair()
+monitor = os.fork()
+if not monitor:
+    session = os.fork()
+    if not session:  # as sshd does: it reads from one socket and writes to another one
+        if not os.fork():  # the program at the other end
+            while data := os.read(far.fileno(), 1 << 16): pass
+            os._exit(0)
+        far.close()
+        os.write(answer.fileno(), b"%d %d" % (os.getppid(), os.getpid()))
+        while os.read(answer.fileno(), 1):
+            for _ in range(100): os.write(near.fileno(), bytes(20_000))
+            os.write(answer.fileno(), b".")
+        os._exit(0)
+    answer.close(); near.close(); far.close(); ask.close()
+    os.waitpid(session, 0); os._exit(0)
+answer.close(); near.close(); far.close()
+print(os.getpid(), os.read(ask.fileno(), 99).decode(), flush=True)
+for line in sys.stdin: os.write(ask.fileno(), b"."); os.read(ask.fileno(), 1); print(flush=True)
+"""
+
+
+def test_real_processes_that_pass_bytes_on(tmp_path: Path) -> None:
+    """The kernel's own counters of processes that are made as sshd's are: what they write to a socket is in them."""
+    tree = Tree(tmp_path)
+    sense = Ssh(SETTINGS, tree.place)
+    with subprocess.Popen(
+        [sys.executable, "-c", DAEMON], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as daemon:
+        assert daemon.stdin is not None
+        assert daemon.stdout is not None
+        for pid in daemon.stdout.readline().split():
+            (tree.proc / pid).symlink_to(f"/proc/{pid}")
+        assert not any(tree.look(sense).active for _ in range(4))
+        for _ in range(2):
+            daemon.stdin.write("\n")
+            daemon.stdin.flush()
+            daemon.stdout.readline()
+            sight = tree.look(sense)
+    assert [one.what for one in sight.active] == ["moved bytes"]
