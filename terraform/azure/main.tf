@@ -19,13 +19,14 @@ locals {
   leaves   = lookup(local.all_settings, "cloud.group", "notify") == "leave"
   actions  = concat(local.declared.roles[local.kind][module.machine.policy_key], local.leaves ? local.declared.group : [])
 
-  creates_role   = var.role_scope != null
-  creates_secret = local.creates_role && var.secret_id != null
-  group_name     = try(regex("(?i)/resourceGroups/([^/]+)$", coalesce(var.role_scope, "-"))[0], null)
+  group_name = try(regex("(?i)/resourceGroups/([^/]+)$", var.role_scope)[0], null)
+
+  # Each machine reads each secret.
+  readers = { for pair in setproduct(keys(var.machines), keys(var.secret_ids)) : join(" ", pair) => { machine = pair[0], secret = pair[1] } }
 }
 
 resource "azurerm_role_definition" "self" {
-  count = local.creates_role ? 1 : 0
+  count = var.create_role ? 1 : 0
 
   name        = var.role_name
   scope       = var.role_scope
@@ -56,7 +57,7 @@ resource "azurerm_user_assigned_identity" "this" {
 }
 
 resource "azurerm_role_definition" "secret" {
-  count = local.creates_secret ? 1 : 0
+  count = var.create_role && length(var.secret_ids) > 0 ? 1 : 0
 
   name        = "${var.role_name} secret"
   scope       = var.role_scope
@@ -66,15 +67,15 @@ resource "azurerm_role_definition" "secret" {
     data_actions = local.declared.secret
   }
 
-  # The vault may be in another resource group.
-  assignable_scopes = distinct([var.role_scope, split("/providers/", var.secret_id)[0]])
+  # A vault may be in another resource group.
+  assignable_scopes = distinct(concat([var.role_scope], [for id in values(var.secret_ids) : split("/providers/", id)[0]]))
 }
 
 resource "azurerm_role_assignment" "secret" {
-  for_each = { for name, machine in var.machines : name => machine if local.creates_secret }
+  for_each = local.readers
 
-  scope              = var.secret_id
-  role_definition_id = azurerm_role_definition.secret[0].role_definition_resource_id
-  principal_id       = each.value.principal_id
+  scope              = var.secret_ids[each.value.secret]
+  role_definition_id = one(azurerm_role_definition.secret[*].role_definition_resource_id)
+  principal_id       = var.machines[each.value.machine].principal_id
   principal_type     = "ServicePrincipal"
 }

@@ -29,12 +29,17 @@ output "role_actions" {
 }
 
 output "role_id" {
-  description = "The id of the role that was created; null without role_scope."
+  description = "The id of the role that was created; null without create_role."
   value       = one(azurerm_role_definition.self[*].role_definition_resource_id)
 
   precondition {
-    condition     = local.creates_role || (length(var.machines) == 0 && var.secret_id == null)
-    error_message = "There is no role to assign: set role_scope, or leave machines and secret_id out."
+    condition     = var.create_role || (length(var.machines) == 0 && length(var.secret_ids) == 0)
+    error_message = "There is no role to assign: set create_role = true, or leave machines and secret_ids out."
+  }
+
+  precondition {
+    condition     = !var.create_role || var.role_scope != null
+    error_message = "A role is created somewhere: set role_scope to the id of a resource group or a subscription."
   }
 }
 

@@ -10,8 +10,15 @@ variable "role_name" {
   }
 }
 
+variable "create_role" {
+  description = "Create the custom role (and the one for secrets) in role_scope. Without it the output `role_actions` says what it needs."
+  type        = bool
+  default     = false
+  nullable    = false
+}
+
 variable "role_scope" {
-  description = "Where the role can be assigned: the id of a resource group or of a subscription. Setting it creates the role; without it the output `role_actions` says what it needs."
+  description = "Where the role can be assigned: the id of a resource group or of a subscription."
   type        = string
   default     = null
 
@@ -22,7 +29,7 @@ variable "role_scope" {
 }
 
 variable "machines" {
-  description = "Machines whose own identity gets the role, each on itself: a name of yours, with the machine's id and its identity's principal_id. They have to exist: set azurerm_linux_virtual_machine.x.id and .identity[0].principal_id. It needs role_scope."
+  description = "Machines whose own identity gets the role, each on itself: a name of yours, with the machine's id and its identity's principal_id. They have to exist: set azurerm_linux_virtual_machine.x.id and .identity[0].principal_id. It needs create_role."
   type        = map(object({ id = string, principal_id = string }))
   default     = {}
   nullable    = false
@@ -48,13 +55,14 @@ variable "location" {
   default     = null
 }
 
-variable "secret_id" {
-  description = "The secret of a key vault that a channel names as secret:VAULT/SECRET: the id of the resource, without its version. The machines may then read it; the vault has to use role-based access. It needs role_scope."
-  type        = string
-  default     = null
+variable "secret_ids" {
+  description = "Secrets of key vaults that channels name as secret:VAULT/SECRET: a name of yours, and the id of the resource without its version. `machines` may then read them; the vault has to use role-based access. It needs create_role."
+  type        = map(string)
+  default     = {}
+  nullable    = false
 
   validation {
-    condition     = var.secret_id == null || can(regex("(?i)^/subscriptions/.+/providers/Microsoft.KeyVault/vaults/[^/]+/secrets/[^/]+$", var.secret_id))
-    error_message = "secret_id is the id of the resource in the Resource Manager, not the address in the vault: set azurerm_key_vault_secret.x.resource_versionless_id."
+    condition     = alltrue([for id in values(var.secret_ids) : can(regex("(?i)^/subscriptions/.+/providers/Microsoft.KeyVault/vaults/[^/]+/secrets/[^/]+$", id))])
+    error_message = "secret_ids are ids of resources in the Resource Manager, not addresses in the vault: set azurerm_key_vault_secret.x.resource_versionless_id."
   }
 }

@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 HERE = Path(__file__).parents[1]
+WHEEL = {
+    "wheel": "https://files.example.org/costguard_agent-0.1.0-py3-none-any.whl",
+    "wheel_sha256": "0" * 64,
+}
 
 
 class Terraform:

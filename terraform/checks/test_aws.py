@@ -10,13 +10,9 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from costguard_aws import permissions
-from terraform.checks.conftest import Terraform
+from terraform.checks.conftest import WHEEL, Terraform
 
 REGION = "eu-west-1"
-WHEEL = {
-    "wheel": "https://files.example.org/costguard_agent-0.1.0-py3-none-any.whl",
-    "wheel_sha256": "0" * 64,
-}
 
 
 @pytest.fixture(scope="module")
@@ -93,3 +89,10 @@ def test_the_group_rolls_a_changed_setting_out_without_a_restart(modules: Path, 
     statement = policy["PolicyDocument"]["Statement"][-1]
     assert statement["Action"] == ["autoscaling:TerminateInstanceInAutoScalingGroup"]
     assert [arn.rpartition("/")[2] for arn in statement["Resource"]] == ["gpu-workers"]
+
+
+def test_the_minimal_example_is_planned_from_nothing(modules: Path, cloud: str, ami: str) -> None:
+    """It creates the instance, and the identity that it asks for."""
+    changes = example(modules, cloud, "minimal").changes(**WHEEL, ami=ami)
+    made = ("aws_iam_instance_profile.this[0]", "aws_iam_role.this[0]", "aws_iam_role_policy.created[0]")
+    assert changes == dict.fromkeys(["aws_instance.gpu", *(f"module.costguard.{name}" for name in made)], "create")

@@ -24,11 +24,12 @@ run "the_role_on_the_machine_itself" {
   command = plan
 
   variables {
+    create_role   = true
     role_scope    = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/gpu"
     kill_action   = "terminate"
     heartbeat_tag = true
     channels      = { team = "secret:vault/team" }
-    secret_id     = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/keys/providers/Microsoft.KeyVault/vaults/vault/secrets/team"
+    secret_ids    = { team = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/keys/providers/Microsoft.KeyVault/vaults/vault/secrets/team" }
     machines = {
       gpu = {
         id           = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/gpu/providers/Microsoft.Compute/virtualMachines/gpu"
@@ -43,7 +44,7 @@ run "the_role_on_the_machine_itself" {
   }
 
   assert {
-    condition     = endswith(azurerm_role_assignment.self["gpu"].scope, "/virtualMachines/gpu") && endswith(azurerm_role_assignment.secret["gpu"].scope, "/secrets/team")
+    condition     = endswith(azurerm_role_assignment.self["gpu"].scope, "/virtualMachines/gpu") && endswith(azurerm_role_assignment.secret["gpu team"].scope, "/secrets/team")
     error_message = "Each role is assigned on one thing."
   }
 
@@ -101,6 +102,12 @@ run "a_name_for_a_scope" {
 
 run "an_address_for_an_id" {
   command = plan
-  variables { secret_id = "https://vault.vault.azure.net/secrets/team/1" }
-  expect_failures = [var.secret_id]
+  variables { secret_ids = { team = "https://vault.vault.azure.net/secrets/team/1" } }
+  expect_failures = [var.secret_ids]
+}
+
+run "a_role_without_a_place" {
+  command = plan
+  variables { create_role = true }
+  expect_failures = [output.role_id]
 }

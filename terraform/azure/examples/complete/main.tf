@@ -54,10 +54,11 @@ module "costguard" {
   wheel        = var.wheel
   wheel_sha256 = var.wheel_sha256
 
-  role_name  = "costguard training"
-  role_scope = azurerm_resource_group.gpu.id
-  machines   = { gpu = { id = azurerm_linux_virtual_machine.gpu.id, principal_id = azurerm_linux_virtual_machine.gpu.identity[0].principal_id } }
-  secret_id  = var.secret_id
+  role_name   = "costguard training"
+  create_role = true
+  role_scope  = azurerm_resource_group.gpu.id
+  machines    = { gpu = { id = azurerm_linux_virtual_machine.gpu.id, principal_id = azurerm_linux_virtual_machine.gpu.identity[0].principal_id } }
+  secret_ids  = { team = var.secret_id }
 
   mode              = "live"
   kill_action       = "stop"

@@ -50,6 +50,7 @@ module "costguard" {
   wheel_sha256 = var.wheel_sha256
 
   role_name       = "costguard workers"
+  create_role     = true
   role_scope      = azurerm_resource_group.gpu.id
   create_identity = true
   location        = azurerm_resource_group.gpu.location
