@@ -39,7 +39,7 @@ _BY_SPELLING: Sequence[tuple[Spelling, str]] = (
     (_set("aggregate", "", "any"), "-a --all-or-any"),
     (Spelling("", note="`costguard status --watch` shows every reading"), "-x --debug"),
     (
-        Spelling("", note="costguard signals no program; set its action with kill_action"),
+        Spelling("", note="`costguard exec` starts one command and signals it: it takes these flags as they are"),
         "--signal-name --signal-children",
     ),
     # gpu_mon

@@ -1,6 +1,7 @@
 """``costguard run``: check the configuration, print what will happen, become the guard."""
 
 import os
+import shlex
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
 
     if program:
         message = f"`costguard run` guards this machine and starts no program, so {program[0]} would not run"
-        raise CostguardError(message, f"start {program[0]} by itself, and `costguard run` beside it or as a service")
+        raise CostguardError(message, f"`costguard exec -- {shlex.join(program)}` guards that one command")
     loaded = load(_absolute(arguments), os.environ, run_by=os.geteuid())
     if nvidia_hardware(loaded.settings.host.model_dump(mode="json")) is False:
         _say(NO_HARDWARE)

@@ -26,7 +26,6 @@ _MEANT = {
 """What other tools call our verbs."""
 
 _LATER = {
-    "exec": "costguard guards a machine and starts no program yet: start yours beside `costguard run`",
     "fill": "lending idle GPUs is not possible yet",
     "install": "the README shows how to install the service: `costguard run` guards until then",
     "uninstall": "the README shows how to remove it",

@@ -14,6 +14,8 @@ LIGHT = {
     "history": "costguard.history.writer",
     "notebook": "costguard.readers.host.runtime_file",
     "probe": "costguard.readers.host.probe_run",
+    "exec": "costguard.tree.launcher",
+    "watch": "costguard.tree.watcher",
 }
 """Resident or frequent, and need only the standard library: started without `site`."""
 

@@ -1,0 +1,158 @@
+"""``costguard exec``: check the options, and become the launcher of one command."""
+
+import signal
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from costguard.config import values
+from costguard.errors import CostguardError
+
+T = TypeVar("T")
+
+IDLE_CODE = 124
+"""Exit code of an idle command, as timeout(1) has it for one that took too long."""
+
+LONGEST_INTERVAL_SECONDS = 3600.0
+
+_NO_END = {"SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT", "SIGCHLD", "SIGWINCH", "SIGURG"}
+
+
+def _taken(read: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, str | None], T | None]:
+    """A reader of `costguard.config.values` as click calls one."""
+
+    def callback(_context: click.Context, _parameter: click.Parameter, value: str | None) -> T | None:
+        try:
+            return None if value is None else read(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return callback
+
+
+def _percent(text: str) -> float:
+    """A bare number is percent, as the tool has it whose flag this is."""
+    return _share(text if "%" in text else f"{text}%")
+
+
+def _share(text: str) -> float:
+    found = values.share(text)
+    if found <= 0:
+        raise ValueError("it must be greater than 0: no load is below 0")
+    return found
+
+
+def _interval(text: str) -> float:
+    found = values.seconds(text)
+    if not 0 < found <= LONGEST_INTERVAL_SECONDS:
+        raise ValueError(f"{text} is out of range; allowed: more than 0, at most 1h")
+    return found
+
+
+def _signal(text: str) -> int:
+    """``TERM``, ``SIGTERM`` or its number."""
+    name = text.strip().upper()
+    name = name if name.startswith("SIG") else f"SIG{name}"
+    for one in signal.Signals:
+        if (text.strip() == str(one.value) or name == one.name) and one.name not in _NO_END:
+            return one.value
+    raise ValueError(
+        f"{text} is no signal that ends a process; allowed: TERM, INT, QUIT, HUP, USR1 and their like, or a number"
+    )
+
+
+def _aggregate(text: str) -> str:
+    if text not in ("all", "any"):
+        raise ValueError(f"{text} is not known; allowed: all, any")
+    return text
+
+
+HELP = """\
+Run a command, watch the GPUs that it may use, and end it with all its processes when they are idle.
+
+\b
+costguard exec -- python train.py
+costguard exec --threshold 5% --window 10m --delay 2m --signal QUIT -- torchrun train.py
+costguard exec -t 50 -s 6 -n 5 -d 3 -x grep foo
+costguard exec --dry-run -- ./job.sh
+
+Idle: every reading of the window was below the threshold. A GPU that cannot be read is never idle. Input, output and
+exit code are the command's own; 124 if it was ended because it was idle, 128+n if signal n ended it, 126 or 127 if it
+could not be run. TERM, INT, HUP and QUIT are passed on; the second one within half a minute ends the whole tree.
+"""
+
+
+@click.command(help=HELP, context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
+@click.argument("program", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
+@click.option(
+    "--threshold",
+    callback=_taken(_share),
+    metavar="SHARE",
+    help="Load below which a GPU is idle: 5%, 0.05 (default: 1%).",
+)
+@click.option("--interval", "-s", "--sample-freq", callback=_taken(_interval), metavar="TIME", default="5s", show_default=True, help="Between two readings.")  # fmt: skip
+@click.option("--window", callback=_taken(values.seconds), metavar="TIME", help="So long every reading must be below (default: 60 readings, 5m).")  # fmt: skip
+@click.option("--delay", callback=_taken(values.seconds), metavar="TIME", help="From the start to the first reading that counts (default: 12 readings, 1m).")  # fmt: skip
+@click.option("--aggregate", "-a", "--all-or-any", "--all_or_any", callback=_taken(_aggregate), metavar="all|any", default="all", show_default=True, help="Idle when all GPUs are, or when any is.")  # fmt: skip
+@click.option("--signal", "--signal-name", "number", callback=_taken(_signal), metavar="NAME", default="TERM", show_default=True, help="What the whole tree gets first; QUIT makes Python show its stacks, with faulthandler.")  # fmt: skip
+@click.option("--grace", callback=_taken(values.seconds), metavar="TIME", default="10s", show_default=True, help="From that signal to SIGKILL for whoever is left.")  # fmt: skip
+@click.option("--idle-code", type=click.IntRange(0, 255), metavar="NUMBER", default=IDLE_CODE, show_default=True, help="Exit code when the command was ended because it was idle.")  # fmt: skip
+@click.option("--require-gpu", is_flag=True, help="Start nothing, and exit with 3, when no GPU can be read.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and end nothing.")
+@click.option("--debug", "-x", is_flag=True, help="Show every reading, with its time.")
+@click.option("-t", "--threshhold-percentage", "--threshold-percentage", "percentage", callback=_taken(_percent), metavar="PERCENT", help="The same as --threshold, in percent.")  # fmt: skip
+@click.option("-n", "--num-samples", "samples", type=click.IntRange(1), metavar="NUMBER", help="The same as --window, in readings.")  # fmt: skip
+@click.option("-d", "--delay-samples", "delayed", type=int, metavar="NUMBER", help="The same as --delay, in readings.")
+@click.option("--signal-children", is_flag=True, help="Changes nothing: every process of the tree is signalled.")
+def command(
+    program: tuple[str, ...],
+    threshold: float | None,
+    percentage: float | None,
+    interval: float,
+    window: float | None,
+    samples: int | None,
+    delay: float | None,
+    delayed: int | None,
+    aggregate: str,
+    number: int,
+    grace: float,
+    idle_code: int,
+    *,
+    require_gpu: bool,
+    dry_run: bool,
+    debug: bool,
+    signal_children: bool,  # noqa: ARG001 - taken so that old command lines work
+) -> None:
+    """See `HELP`."""
+    from costguard.process.launch import exec_launcher
+    from costguard.tree.jobs import Finish, Judgement, LaunchJob
+
+    if not program:
+        raise CostguardError("`costguard exec` needs a command", "`costguard exec -- python train.py`")
+    _only_one(threshold, percentage, "--threshold", "-t")
+    _only_one(window, samples, "--window", "-n")
+    _only_one(delay, delayed, "--delay", "-d")
+    share = percentage if percentage is not None else threshold if threshold is not None else 0.01
+    length = window if window is not None else (samples or 60) * interval
+    wait = delay if delay is not None else (12 if delayed is None else max(delayed, 0)) * interval
+    if length < interval:
+        raise CostguardError(
+            f"--window {length:g}s is shorter than --interval {interval:g}s, so it would hold no reading",
+            "make the window longer, or the interval shorter",
+        )
+    judgement = Judgement(share, interval, length, wait, aggregate)
+    job = LaunchJob(program, judgement, Finish(number, grace), idle_code, require_gpu, dry_run, debug)
+    try:
+        exec_launcher(job)
+    except OSError as error:
+        raise CostguardError(
+            f"the launcher could not be started ({error.strerror}); {program[0]} was not run",
+            "check that Python and costguard are still where they were installed, or install again",
+            1,
+        ) from error
+
+
+def _only_one(ours: object, theirs: object, name: str, old: str) -> None:
+    if ours is not None and theirs is not None:
+        raise click.UsageError(f"{name} and {old} say the same; write one of them")

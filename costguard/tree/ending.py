@@ -1,0 +1,69 @@
+"""End a tree: one signal for everybody, some time to leave, then SIGKILL until nobody is left."""
+
+import signal
+from collections.abc import Callable, Sequence
+
+from costguard.engine.words import several
+from costguard.tree import group
+from costguard.tree.jobs import Finish
+from costguard.tree.processes import Process, named, send
+
+AGAIN_SECONDS = 0.05
+"""Between two looks at who is left."""
+
+GIVEN_UP_SECONDS = 5.0
+"""After SIGKILL: a process in uninterruptible sleep, or of another user, is named and left."""
+
+
+class Ending:
+    """One attempt to end a tree; ``find`` gives the members that live now, ``folder`` is that of their group."""
+
+    def __init__(
+        self,
+        find: Callable[[], Sequence[Process]],
+        finish: Finish,
+        now: float,
+        say: Callable[[str], None],
+        folder: str = "",
+    ) -> None:
+        self._find, self._say, self._folder = find, say, folder
+        self._refused: set[tuple[int, int]] = set()
+        self.kill_at = now + finish.grace
+        self.next = now + AGAIN_SECONDS
+        self._signal_once(finish.signal)
+
+    def _signal_once(self, number: int) -> None:
+        """Signal those that are there, the youngest first. What they start from now on is how they leave, and has the same time."""
+        members = sorted(self._find(), key=lambda process: process.born, reverse=True)
+        for process in members:
+            self._send(process, number)
+        for process in members:
+            if process.stopped:  # it takes no signal before it goes on
+                self._send(process, signal.SIGCONT)
+
+    def _send(self, process: Process, number: int) -> None:
+        if send(process, number) == "refused" and process.key not in self._refused:
+            self._refused.add(process.key)
+            self._say(f"{named([process])} became another user's and cannot be ended from here")
+
+    def step(self, now: float) -> bool:
+        """Whether it is over: nobody is left, or only who cannot be ended."""
+        if now < self.next:
+            return False
+        members = self._find()
+        if not members:
+            return True
+        if now >= self.kill_at:
+            if self._folder:
+                group.kill(self._folder)
+            for process in members:
+                self._send(process, signal.SIGKILL)
+            if now >= self.kill_at + GIVEN_UP_SECONDS or all(process.key in self._refused for process in members):
+                self._say(f"{several(len(members), 'process', 'processes')} could not be ended: {named(members)}")
+                return True
+        self.next = now + AGAIN_SECONDS
+        return False
+
+    def hurry(self, now: float) -> None:
+        """SIGKILL at once."""
+        self.kill_at = self.next = min(now, self.kill_at)

@@ -1,0 +1,455 @@
+"""Start a command, pass signals on to it, wait for it, and end its tree when the watcher finds its GPUs idle.
+
+It does nothing else: it reads no GPU, so nothing that a driver does can keep it from waiting.
+
+With a controlling terminal the command stays in the launcher's process group, so that the shell's job control, Ctrl-C and
+Ctrl-Z reach both at once, and nothing of that is passed on a second time. Without one it gets a session of its own.
+"""
+
+import errno
+import os
+import select
+import signal
+import sys
+from collections.abc import Sequence
+
+from costguard.engine.words import several
+from costguard.host.clock import boot_clock
+from costguard.process.command_lines import command_lines
+from costguard.process.wire import MalformedError, from_line, to_line
+from costguard.tree import group
+from costguard.tree.decision import spell
+from costguard.tree.ending import Ending
+from costguard.tree.jobs import Finish, Launched, LaunchJob, WatchJob, Word
+from costguard.tree.members import MARK, OwnTree, mark_of
+from costguard.tree.processes import Process, find, named, send
+from costguard.tree.signals import Received, Signals, become_subreaper
+from costguard.tree.speech import Speech
+from costguard.trust import clean
+
+REFUSED, CANNOT_RUN, NOT_FOUND = 3, 126, 127
+"""Exit codes of a command that was not started; the last two are those of timeout(1) and of shells."""
+
+FORWARDED = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGWINCH,
+    signal.SIGUSR1,
+    signal.SIGUSR2,
+)
+ENDING = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
+"""Those of which the second one of a kind is meant: it ends the tree."""
+
+SECOND_WITHIN_SECONDS = 30.0
+SECOND_KEY_WITHIN_SECONDS = 5.0
+"""A second signal, or key, counts as such for so long: who presses Ctrl-C again later means another line of a prompt."""
+
+GUARDED_WITHIN_SECONDS = 60.0
+"""For a watcher to say whether there is a GPU to guard; more than a driver takes to start."""
+
+WATCHER_PAUSES_SECONDS = (0.2, 1.0, 5.0, 30.0)
+"""Before a watcher that died is started again; the last one for ever."""
+
+_CHUNK = 65536
+
+
+class Watching:
+    """The watcher as its parent sees it: a process, a pipe down whose end says that this one is gone, and a pipe up."""
+
+    def __init__(self) -> None:
+        self.pid = 0
+        self.restart_at: float | None = None
+        self._down = self.up = -1
+        self._unread = b""
+        self._starts = 0
+
+    def start(self, lines: Sequence[object]) -> None:
+        """Start one. Raises OSError."""
+        down, up = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
+        self.restart_at = None
+        self._starts += 1
+        argv = command_lines()["watch"]
+        actions = [(os.POSIX_SPAWN_DUP2, down[0], 0), (os.POSIX_SPAWN_DUP2, up[1], 1)]
+        environment = clean(os.environ, os.geteuid())[0]
+        try:
+            self.pid = os.posix_spawn(
+                argv[0], argv, environment, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_RESET
+            )
+        finally:
+            os.close(down[0])
+            os.close(up[1])
+            self._down, self.up, self._unread = down[1], up[0], b""
+        os.set_blocking(self.up, False)
+        for line in lines:
+            self.write(line)
+
+    def write(self, value: object) -> None:
+        """Send one line; one that is dying is started again with all of them."""
+        try:
+            os.write(self._down, to_line(value) + b"\n")
+        except OSError:
+            return
+
+    def words(self) -> list[Word]:
+        """What it said; what makes no sense is dropped, for nothing that it says can be worse than silence."""
+        found: list[Word] = []
+        try:
+            data = os.read(self.up, _CHUNK)
+        except OSError:
+            return found
+        if not data:
+            self._close_up()
+        self._unread += data
+        while b"\n" in self._unread:
+            line, _, self._unread = self._unread.partition(b"\n")
+            try:
+                found.append(from_line(Word, line))
+            except MalformedError:
+                continue
+        return found
+
+    def died(self, now: float) -> None:
+        """It ended by itself: start another one in a moment."""
+        self.close()
+        self.restart_at = now + WATCHER_PAUSES_SECONDS[min(self._starts, len(WATCHER_PAUSES_SECONDS)) - 1]
+
+    def end(self) -> None:
+        """Kill it, with its reader."""
+        if self.pid:
+            try:
+                os.kill(self.pid, signal.SIGKILL)
+                os.waitpid(self.pid, 0)
+            except (ProcessLookupError, ChildProcessError):
+                pass
+        self.close()
+
+    def close(self) -> None:
+        """Forget it."""
+        self._close_up()
+        if self._down >= 0:
+            os.close(self._down)
+        self.pid, self._down = 0, -1
+
+    def _close_up(self) -> None:
+        if self.up >= 0:
+            os.close(self.up)
+        self.up = -1
+
+
+_RESET = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them, and ignoring survives exec
+
+
+class Launcher:
+    """One command and its tree."""
+
+    def __init__(self, job: LaunchJob) -> None:
+        self._job = job
+        self._speech = Speech(2, stamped=job.debug)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # as this process got it
+        # to write to a terminal from the background must not stop the launcher
+        self._signals = Signals([*FORWARDED, signal.SIGCHLD, signal.SIGCONT], [signal.SIGTTOU])
+        become_subreaper()
+        self._tree = OwnTree(group.make(os.getpid()))
+        own = find(os.getpid())
+        assert own is not None  # this process
+        self._own = own
+        self._watching = Watching()
+        self._has_terminal = _has_terminal()
+        self._leader = 0
+        self._group = 0  # the leader's process group
+        self._status: int | None = None  # how the leader ended
+        self._launched: Launched | None = None
+        self._guard: Word | None = None  # the watcher's word about whether it can judge
+        self._idle = False  # whether the tree was signalled because of idle GPUs
+        self._ending: Ending | None = None
+        self._signalled: dict[int, float] = {}  # when a signal of this kind came last
+        self._killed_by = 0  # the signal that came before there was a command
+
+    def run(self) -> int:
+        """Run the command and return the exit code."""
+        try:
+            if self._job.require_gpu and (code := self._wait_for_guard()) is not None:
+                return code
+            code = self._launch()
+            if code is not None:
+                return code
+            if self._watching.pid:
+                assert self._launched is not None  # it was just launched
+                self._watching.write(self._launched)
+            else:
+                self._start_watcher()
+            return self._wait()
+        finally:
+            self._watching.end()
+            if self._tree.folder:
+                group.remove(self._tree.folder)
+
+    # -- starting --------------------------------------------------------------------------------------------
+
+    def _wait_for_guard(self) -> int | None:
+        """The exit code where there is no GPU to guard, or somebody ends this before the start."""
+        until = boot_clock() + GUARDED_WITHIN_SECONDS
+        self._start_watcher()
+        while self._guard is None and not self._killed_by and boot_clock() < until:
+            self._turn(until)
+        if self._killed_by:
+            return 128 + self._killed_by
+        if self._guard is not None and self._guard.kind == "guarded":
+            return None
+        why = self._guard.text if self._guard is not None else "the watcher did not answer"
+        self._speech.say(f"refused, because --require-gpu is set: {why}; the command was not started")
+        return REFUSED
+
+    def _launch(self) -> int | None:
+        """Start the command; the exit code where that fails."""
+        failure, told = os.pipe2(os.O_CLOEXEC)
+        self._launched = Launched(boot_clock())
+        self._leader = os.fork()
+        if self._leader == 0:
+            self._become_command(told)
+        os.close(told)
+        with open(failure, "rb") as pipe:
+            number = pipe.read()
+        if number:
+            os.waitpid(self._leader, 0)
+            return self._not_started(int(number))
+        leader = find(self._leader)
+        self._group = leader.group if leader is not None else 0
+        _let_go()
+        return None
+
+    def _become_command(self, told: int) -> None:
+        """In the new process: nothing that the command inherits may differ from what the launcher inherited."""
+        try:
+            if not self._has_terminal:
+                os.setsid()
+            if self._tree.folder:
+                group.join(self._tree.folder)
+            for number in _RESET:
+                signal.signal(number, signal.SIG_DFL)
+            marks = f"{os.environ.get(MARK, '')} {mark_of(self._own)}".strip()
+            environment = {**os.environ, MARK: marks}
+            signal.pthread_sigmask(signal.SIG_SETMASK, self._signals.before)
+            os.execvpe(self._job.command[0], self._job.command, environment)  # noqa: S606 - what this verb is for
+        except OSError as error:
+            os.write(told, b"%d" % (error.errno or errno.EINVAL))
+        finally:
+            os._exit(NOT_FOUND)
+
+    def _not_started(self, number: int) -> int:
+        program = self._job.command[0]
+        self._speech.say(f"{program} cannot be run: {os.strerror(number)}")
+        return NOT_FOUND if number == errno.ENOENT else CANNOT_RUN
+
+    def _start_watcher(self) -> None:
+        job = self._job
+        watch = WatchJob(
+            launcher=self._own.pid,
+            born=self._own.born,
+            session=self._own.session,
+            foreign=self._tree.foreign,
+            mark=mark_of(self._own),
+            group=self._tree.folder,
+            judgement=job.judgement,
+            finish=job.finish,
+            debug=job.debug,
+            sysfs=job.sysfs,
+            devfs=job.devfs,
+        )
+        try:
+            self._watching.start([watch, *([self._launched] if self._launched else [])])
+        except OSError as error:
+            self._speech.say(f"the watcher cannot be started ({error.strerror}); the command goes on unguarded")
+            self._watching.died(boot_clock())
+
+    # -- waiting ---------------------------------------------------------------------------------------------
+
+    def _wait(self) -> int:
+        """Wait for the leader, and for whom it leaves behind."""
+        while True:
+            now = boot_clock()
+            if self._ending is not None and self._ending.step(now):
+                if self._status is not None or not self._leader_lives():
+                    break
+                self._ending = None  # the leader could not be ended; it is waited for
+            if self._status is not None and self._ending is None:
+                left = self._members()
+                if not left:
+                    break
+                self._end_those_left(left)
+            if self._watching.restart_at is not None and now >= self._watching.restart_at:
+                self._start_watcher()
+            self._turn(
+                min(self._ending.next if self._ending else float("inf"), self._watching.restart_at or float("inf"))
+            )
+        return self._code()
+
+    def _turn(self, until: float) -> None:
+        """Wait for what comes first, and handle it."""
+        poll = select.poll()
+        poll.register(self._signals.fd, select.POLLIN)
+        if self._watching.up >= 0:
+            poll.register(self._watching.up, select.POLLIN)
+        left = max(0.0, until - boot_clock())
+        ready = {fd for fd, _mask in poll.poll(None if left == float("inf") else int(left * 1000) + 1)}
+        if self._signals.fd in ready:
+            for received in self._signals.read():
+                self._receive(received)
+        elif self._watching.up in ready:  # after signals: a child that ended comes before a verdict
+            self._reap()
+            for word in self._watching.words():
+                self._hear(word)
+
+    def _members(self) -> list[Process]:
+        return self._tree.members(self._watching.pid)
+
+    def _leader_lives(self) -> bool:
+        self._reap()
+        return self._status is None
+
+    def _reap(self) -> None:
+        """Collect whoever ended: the leader, the watcher, orphans of the tree."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._leader:
+                self._status = status
+            elif pid == self._watching.pid:
+                self._watching.died(boot_clock())
+
+    def _code(self) -> int:
+        if self._idle:
+            return self._job.idle_code
+        code = os.waitstatus_to_exitcode(self._status or 0)
+        return 128 - code if code < 0 else code
+
+    # -- what comes ------------------------------------------------------------------------------------------
+
+    def _receive(self, received: Received) -> None:
+        number = received.number
+        if number == signal.SIGCHLD:
+            self._reap()
+        elif number == signal.SIGCONT:
+            self._begin_anew()
+        elif not self._leader:
+            self._killed_by = self._killed_by or (number if number in ENDING else 0)
+        else:
+            if not self._has_it_already(received):
+                self._forward(number)
+            if number in ENDING:
+                self._count(received)
+
+    def _has_it_already(self, received: Received) -> bool:
+        """Whether the terminal signalled the whole group. Its end is told to the session's leader alone."""
+        if not received.by_kernel or not self._has_terminal:
+            return False
+        return received.number != signal.SIGHUP or self._own.session != self._own.pid
+
+    def _forward(self, number: int) -> None:
+        """Pass a signal on to the command's process group, as far as that is its own."""
+        if self._status is not None:
+            return
+        for process in self._members():
+            if process.group == self._group:
+                send(process, number)
+
+    def _count(self, received: Received) -> None:
+        """A signal is passed on; who sends it again soon wants the tree to end."""
+        now = boot_clock()
+        before = self._signalled.get(received.number)
+        self._signalled[received.number] = now
+        within = SECOND_KEY_WITHIN_SECONDS if received.by_kernel else SECOND_WITHIN_SECONDS
+        if before is None or now - before > within:
+            return
+        if self._ending is not None:
+            self._ending.hurry(now)
+            return
+        finish = Finish(signal.SIGTERM, self._job.finish.grace)
+        self._speech.say(f"a second {_name(received.number)}: {self._how(finish)}")
+        self._end(finish)
+
+    def _begin_anew(self) -> None:
+        """The launcher was stopped, and with it the command: what its GPUs did meanwhile says nothing. A new watcher has no past."""
+        if self._launched is not None and self._watching.pid and self._ending is None:
+            self._watching.end()
+            self._start_watcher()
+
+    def _hear(self, word: Word) -> None:
+        if word.kind != "idle":
+            self._guard = word
+            if not self._launched and self._job.require_gpu:
+                return
+            if word.kind == "unguarded":
+                self._speech.say(f"not guarded: {word.text}; the command runs on, whatever its GPUs do")
+            elif self._job.debug:
+                self._speech.say(f"watching {word.text}: {self._plan()}")
+            return
+        if self._status is not None or self._ending is not None or self._launched is None:
+            return  # its own end comes first
+        if self._job.dry_run:
+            count = len(self._members())
+            self._speech.say(
+                f"DRY RUN: {word.text}; {_name(self._job.finish.signal)} would go to {several(count, 'process', 'processes')}"
+            )
+            return
+        self._speech.say(f"{word.text}; {self._how(self._job.finish)}")
+        self._reap()
+        if self._status is None:
+            self._idle = True
+            self._end(self._job.finish)
+
+    def _end_those_left(self, left: Sequence[Process]) -> None:
+        finish = Finish(signal.SIGTERM, self._job.finish.grace)
+        self._speech.say(f"the command ended and left {named(left)}: {self._how(finish)}")
+        self._end(finish)
+
+    def _end(self, finish: Finish) -> None:
+        self._ending = Ending(self._members, finish, boot_clock(), self._speech.say, self._tree.folder)
+
+    def _how(self, finish: Finish) -> str:
+        count = several(len(self._members()), "process", "processes")
+        return f"{_name(finish.signal)} to {count}, KILL after {spell(finish.grace)}"
+
+    def _plan(self) -> str:
+        judgement = self._job.judgement
+        begins = f", from {spell(judgement.delay)} on" if judgement.delay else ""
+        return f"idle after {judgement.readings} readings below {judgement.threshold:.3g}, one each {spell(judgement.interval)}{begins}"
+
+
+def _name(number: int) -> str:
+    return signal.Signals(number).name.removeprefix("SIG")
+
+
+def _has_terminal() -> bool:
+    """Whether this process has a controlling terminal, whose keys signal a group and stop jobs."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC))
+    except OSError:
+        return False
+    return True
+
+
+def _let_go() -> None:
+    """Leave input and output to the command alone: a pipe that it closes must end for whoever is at its other end."""
+    nowhere = os.open(os.devnull, os.O_RDWR)
+    os.dup2(nowhere, 0)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+
+
+def main() -> int:
+    """Run the job whose descriptor is the one argument."""
+    with open(int(sys.argv[1]), "rb") as file:
+        job = from_line(LaunchJob, file.read())
+    return Launcher(job).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

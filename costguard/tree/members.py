@@ -1,0 +1,94 @@
+"""Who belongs to a tree: as the launcher sees it, from which nobody can leave, and as the watcher followed it."""
+
+import os
+from contextlib import suppress
+
+from costguard.tree import group, processes
+from costguard.tree.jobs import WatchJob
+from costguard.tree.processes import Process
+
+MARK = "COSTGUARD__TREE"
+"""Variable in the environment of every member: the marks of all trees that it is in."""
+
+
+def mark_of(process: Process) -> str:
+    """A word that names one launcher for good."""
+    return f"{process.pid}.{process.born}"
+
+
+class OwnTree:
+    """The launcher's view: all its descendants, for it is the sub-reaper, but those that were there before and its watcher."""
+
+    def __init__(self, folder: str = "") -> None:
+        self.folder = folder
+        self._pid = os.getpid()
+        before = processes.table()
+        self.foreign = tuple(sorted(before[pid].key for pid in processes.below([self._pid], before)))
+        """Who was there before the command, as a shell leaves its children to what it becomes."""
+
+    def members(self, watcher: int = 0) -> list[Process]:
+        """Everybody who lives now."""
+        known = processes.table()
+        foreign = {pid for pid, born in self.foreign if pid in known and known[pid].born == born}
+        found = processes.below([self._pid], known, frozenset({watcher, *foreign}))
+        if self.folder:
+            found |= set(group.members(self.folder))
+        return [known[pid] for pid in sorted(found - {self._pid}) if pid in known]
+
+
+class Followed:
+    """The watcher's view: descendants of the launcher, remembered while it lives, so that they are known when it is gone."""
+
+    def __init__(self, job: WatchJob) -> None:
+        self._job = job
+        self._own = os.getpid()
+        self._foreign = {pid for pid, born in job.foreign if (now := processes.find(pid)) and now.born == born}
+        self._others: set[int] = set()  # numbers of processes that are none of ours
+        self._members: dict[int, Process] = {}
+
+    def look(self) -> list[Process]:
+        """Follow the tree by one step, at the cost of what is new; the members."""
+        there = processes.pids()
+        self._members = {
+            pid: now for pid, old in self._members.items() if (now := processes.find(pid)) and now.born == old.born
+        }
+        self._others.intersection_update(there)
+        known = self._others | self._members.keys()
+        new = {pid: process for pid in there if pid not in known and (process := processes.find(pid))}
+        for pid in processes.below(self._roots(), new, self._not_ours()):
+            self._members[pid] = new.pop(pid)
+        for pid, process in new.items():
+            if (
+                process.parent in self._others or process.parent <= 1
+            ):  # else its parent died meanwhile: it has another now
+                self._others.add(pid)
+        return list(self._members.values())
+
+    def members(self) -> list[Process]:
+        """Everybody who lives now, found anew by all that tells: parents, the sessions that members began, the group, the mark."""
+        known = processes.table()
+        sessions = {process.session for process in self._members.values()} - {self._job.session}
+        found = {pid for pid, old in self._members.items() if pid in known and known[pid].born == old.born}
+        found |= {pid for pid, process in known.items() if process.session in sessions}
+        found |= {pid for pid, process in known.items() if process.born >= self._job.born and self._is_marked(pid)}
+        if self._job.group:
+            found |= set(group.members(self._job.group)) & set(known)
+        found |= processes.below([*found, *self._roots()], known, self._not_ours())
+        found -= {self._own, self._job.launcher, *processes.below([self._own], known)}
+        self._members |= {pid: known[pid] for pid in found}
+        return [known[pid] for pid in sorted(found)]
+
+    def _roots(self) -> list[int]:
+        launcher = processes.find(self._job.launcher)
+        lives = launcher is not None and launcher.born == self._job.born
+        return [*self._members, *([self._job.launcher] if lives else [])]
+
+    def _not_ours(self) -> frozenset[int]:
+        return frozenset({self._own, *self._foreign})
+
+    def _is_marked(self, pid: int) -> bool:
+        with suppress(OSError), open(f"{processes.PROC}/{pid}/environ", "rb") as file:
+            for variable in file.read().split(b"\0"):
+                if variable.startswith(MARK.encode() + b"="):
+                    return self._job.mark.encode() in variable.partition(b"=")[2].split()
+        return False

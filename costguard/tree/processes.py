@@ -1,0 +1,101 @@
+"""Processes as the kernel shows them, and a signal for exactly the one that was seen."""
+
+import errno
+import os
+import signal
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+PROC = "/proc"
+_DEAD = (b"Z", b"X")
+
+
+class Process(NamedTuple):
+    """One living process. ``born`` is its start in clock ticks since boot: with the number it names a process for good."""
+
+    pid: int
+    parent: int
+    group: int
+    session: int
+    born: int
+    stopped: bool
+    name: str
+
+    @property
+    def key(self) -> tuple[int, int]:
+        """What no other process has, now or later."""
+        return self.pid, self.born
+
+
+def find(pid: int) -> Process | None:
+    """The process with this number; None when there is none, or only its exit status is left. Source: proc_pid_stat(5)."""
+    try:
+        with open(f"{PROC}/{pid}/stat", "rb", buffering=0) as file:
+            before, _, after = file.read(4096).rpartition(b")")
+    except OSError:
+        return None
+    fields = after.split()
+    if len(fields) < 20 or fields[0] in _DEAD:
+        return None
+    name = before.partition(b"(")[2].decode("utf-8", "replace")
+    return Process(
+        pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]), fields[0] in (b"T", b"t"), name
+    )
+
+
+def pids() -> list[int]:
+    """The numbers of all processes, in ascending order."""
+    return sorted([int(name) for name in os.listdir(PROC) if name.isdigit()])
+
+
+def table() -> dict[int, Process]:
+    """All living processes by number."""
+    return {pid: process for pid in pids() if (process := find(pid)) is not None}
+
+
+def below(roots: Iterable[int], processes: Mapping[int, Process], without: frozenset[int] = frozenset()) -> set[int]:
+    """The numbers of all descendants of these processes, without the branches that begin with those of ``without``."""
+    children: dict[int, list[int]] = {}
+    for process in processes.values():
+        children.setdefault(process.parent, []).append(process.pid)
+    found: set[int] = set()
+    waiting = list(roots)
+    while waiting:
+        for pid in children.get(waiting.pop(), ()):
+            if pid not in found and pid not in without:
+                found.add(pid)
+                waiting.append(pid)
+    return found
+
+
+def send(process: Process, number: int) -> str:
+    """Signal this process and no other that has its number now: *sent*, *gone*, or *refused* (it became another user's)."""
+    try:
+        handle = os.pidfd_open(process.pid)
+    except OSError as error:
+        if error.errno != errno.ENOSYS:  # an old or a simulated kernel
+            return "gone"
+        handle = -1
+    try:
+        now = find(process.pid)
+        if now is None or now.born != process.born:
+            return "gone"
+        if handle < 0:
+            os.kill(process.pid, number)
+        else:
+            signal.pidfd_send_signal(handle, number)
+    except ProcessLookupError:
+        return "gone"
+    except PermissionError:
+        return "refused"
+    finally:
+        if handle >= 0:
+            os.close(handle)
+    return "sent"
+
+
+def named(processes: Iterable[Process], most: int = 5) -> str:
+    """``python 4242, sh 4243 and 3 more``."""
+    all_of_them = list(processes)
+    shown = ", ".join([f"{process.name} {process.pid}" for process in all_of_them[:most]])
+    return shown + (f" and {len(all_of_them) - most} more" if len(all_of_them) > most else "")

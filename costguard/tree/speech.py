@@ -1,0 +1,26 @@
+"""What costguard says beside a command's own output: on standard error, and only what somebody must know."""
+
+import time
+
+from costguard.host.console import Console
+
+NAME = "costguard exec"
+
+
+class Speech:
+    """Lines on a descriptor, which never wait; ``stamped``: each with its time."""
+
+    def __init__(self, fd: int, *, stamped: bool) -> None:
+        self._stamped = stamped
+        try:
+            self._console: Console | None = Console(fd, {})
+        except OSError:  # it is closed
+            self._console = None
+
+    def say(self, text: str) -> None:
+        """Write one line."""
+        if self._console is None:
+            return
+        now = time.time()
+        stamp = f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))}.{int(now % 1 * 1000):03d} "
+        self._console.say(f"{stamp if self._stamped else ''}{NAME}: {text}")
