@@ -38,6 +38,7 @@ LONGEST_NAP_SECONDS = 0.5
 """The end of the reader is seen within that time."""
 
 _LINE = 1 << 20
+_ROUNDING_SECONDS = 1e-3
 
 
 class Machine:
@@ -237,7 +238,12 @@ class Watcher:
         return ", ".join([called(key, self._devices) for key in keys])
 
     def _show(self, seen: Observation) -> None:
-        if not self._job.debug or self._granted is None:
+        """Each reading, for those who look closely; before the first that counts, how long that will be."""
+        if not self._job.debug or self._granted is None or self._launched is None or self._decision.urgent:
+            return
+        wait = self._job.judgement.delay - (self._beat - self._launched)
+        if wait > _ROUNDING_SECONDS:
+            self._speech.say(f"delay: {spell(round(wait, 3))} left")
             return
         for key, reading in zip(seen.gpus, seen.readings, strict=True):
             if key in self._granted.keys:

@@ -56,6 +56,8 @@ def test_engine_is_pure(file: Path) -> None:
         *((f"costguard.readers.host.{row.module}", "os") for row in SENSES),
         ("costguard.readers.host.nest", "os"),  # loaded when there is somebody to ask
         ("costguard.readers.host.door", "os"),
+        ("costguard.tree.launcher", "os"),
+        ("costguard.tree.watcher", "os"),
     ],
 )
 def test_residents_stay_small(module: str, library: str) -> None:

@@ -25,6 +25,7 @@ from costguard.readers.host.errand_jobs import ProbeEnd, ProbeJob, RuntimeFound,
 from costguard.readers.host.job import HostJob
 from costguard.readers.nvml.job import NvmlJob
 from costguard.report.job import DrawJob, Drawn
+from costguard.tree.jobs import Launched, LaunchJob, WatchJob, Word
 
 KINDS: dict[str, tuple[Any, ...]] = {
     "act": (Context, ActionAnswer, Release),
@@ -38,6 +39,8 @@ KINDS: dict[str, tuple[Any, ...]] = {
     "persist": (PersistJob, Done),
     "picture": (DrawJob, Drawn),
     "probe": (ProbeJob, ProbeEnd),
+    "exec": (LaunchJob,),
+    "watch": (WatchJob, Launched, Word),
 }
 """What each program is told, and says. The resident readers answer in lines of their own (`costguard.agent.decode`)."""
 
