@@ -45,7 +45,7 @@ class LaunchJob(NamedTuple):
 
 
 class WatchJob(NamedTuple):
-    """What the launcher asks of the watcher; ``mark`` is the word in the environment of every member of the tree."""
+    """What the launcher asks of the watcher; ``mark`` is on every member of the tree (`costguard.tree.members`)."""
 
     launcher: int
     born: int  # the launcher's start time, in clock ticks since boot: a process id alone may be used again
@@ -53,7 +53,7 @@ class WatchJob(NamedTuple):
     foreign: tuple[
         tuple[int, int], ...
     ]  # descendants of the launcher that were there before the command: number and start
-    mark: str
+    mark: int
     group: str  # the folder of the tree's control group; empty: it has none
     judgement: Judgement
     finish: Finish

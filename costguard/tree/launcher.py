@@ -21,7 +21,7 @@ from costguard.tree import group
 from costguard.tree.decision import spell
 from costguard.tree.ending import Ending
 from costguard.tree.jobs import Finish, Launched, LaunchJob, WatchJob, Word
-from costguard.tree.members import MARK, OwnTree, mark_of
+from costguard.tree.members import OwnTree, mark_of, put_on
 from costguard.tree.processes import Process, find, named, send
 from costguard.tree.signals import Received, Signals, become_subreaper
 from costguard.tree.speech import Speech
@@ -171,17 +171,10 @@ class Launcher:
     def run(self) -> int:
         """Run the command and return the exit code."""
         try:
-            if self._job.require_gpu and (code := self._wait_for_guard()) is not None:
-                return code
-            code = self._launch()
-            if code is not None:
-                return code
-            if self._watching.pid:
-                assert self._launched is not None  # it was just launched
-                self._watching.write(self._launched)
-            else:
-                self._start_watcher()
-            return self._wait()
+            self._start_watcher()  # before the command, so that there is no moment without one
+            code = self._wait_for_guard() if self._job.require_gpu else None
+            code = self._launch() if code is None else code
+            return self._wait() if code is None else code
         finally:
             self._watching.end()
             if self._tree.folder:
@@ -192,7 +185,6 @@ class Launcher:
     def _wait_for_guard(self) -> int | None:
         """The exit code where there is no GPU to guard, or somebody ends this before the start."""
         until = boot_clock() + GUARDED_WITHIN_SECONDS
-        self._start_watcher()
         while self._guard is None and not self._killed_by and boot_clock() < until:
             self._turn(until)
         if self._killed_by:
@@ -218,6 +210,7 @@ class Launcher:
             return self._not_started(int(number))
         leader = find(self._leader)
         self._group = leader.group if leader is not None else 0
+        self._watching.write(self._launched)
         _let_go()
         return None
 
@@ -230,10 +223,9 @@ class Launcher:
                 group.join(self._tree.folder)
             for number in _RESET:
                 signal.signal(number, signal.SIG_DFL)
-            marks = f"{os.environ.get(MARK, '')} {mark_of(self._own)}".strip()
-            environment = {**os.environ, MARK: marks}
+            put_on(mark_of(self._own))
             signal.pthread_sigmask(signal.SIG_SETMASK, self._signals.before)
-            os.execvpe(self._job.command[0], self._job.command, environment)  # noqa: S606 - what this verb is for
+            os.execvp(self._job.command[0], self._job.command)  # noqa: S606 - what this verb is for
         except OSError as error:
             os.write(told, b"%d" % (error.errno or errno.EINVAL))
         finally:

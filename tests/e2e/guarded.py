@@ -20,11 +20,11 @@ QUICK = ("-s", "0.2", "-n", "3", "-d", "0", "--grace", "0.3")
 UUIDS = ("GPU-5d000000-0000-4000-8000-000000000000", "GPU-5d000000-0000-4000-8000-000000000001")
 
 
-def until(holds: Callable[[], object], seconds: float = PATIENCE) -> None:
-    """Wait until something holds."""
+def until(holds: Callable[[], object], seconds: float = PATIENCE, told: Callable[[], object] = lambda: "") -> None:
+    """Wait until something holds; ``told``: what else there is, for people."""
     end = time.monotonic() + seconds
     while not holds():
-        assert time.monotonic() < end
+        assert time.monotonic() < end, told()
         time.sleep(0.02)
 
 
@@ -82,7 +82,7 @@ class Guarded:
 
     def until_gone(self) -> None:
         """Nothing is left."""
-        until(lambda: not self.ours())
+        until(lambda: not self.ours(), told=self.ours)
 
     def wait_for(self, name: str) -> str:
         """The text of a file that the command writes."""
