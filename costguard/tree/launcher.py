@@ -186,6 +186,7 @@ class Launcher:
         """The exit code where there is no GPU to guard, or somebody ends this before the start."""
         until = boot_clock() + GUARDED_WITHIN_SECONDS
         while self._guard is None and not self._killed_by and boot_clock() < until:
+            self._keep_watch()
             self._turn(until)
         if self._killed_by:
             return 128 + self._killed_by
@@ -257,6 +258,11 @@ class Launcher:
             self._speech.say(f"the watcher cannot be started ({error.strerror}); the command goes on unguarded")
             self._watching.died(boot_clock())
 
+    def _keep_watch(self) -> None:
+        """Start the watcher again when it is time."""
+        if self._watching.restart_at is not None and boot_clock() >= self._watching.restart_at:
+            self._start_watcher()
+
     # -- waiting ---------------------------------------------------------------------------------------------
 
     def _wait(self) -> int:
@@ -274,9 +280,7 @@ class Launcher:
                 self._end_those_left(left)
             if self._watching.restart_at is not None and now >= self._watching.restart_at:
                 self._start_watcher()
-            self._turn(
-                min(self._ending.next if self._ending else float("inf"), self._watching.restart_at or float("inf"))
-            )
+            self._turn(self._ending.next if self._ending else float("inf"))
         return self._code()
 
     def _turn(self, until: float) -> None:
@@ -285,7 +289,7 @@ class Launcher:
         poll.register(self._signals.fd, select.POLLIN)
         if self._watching.up >= 0:
             poll.register(self._watching.up, select.POLLIN)
-        left = max(0.0, until - boot_clock())
+        left = max(0.0, min(until, self._watching.restart_at or float("inf")) - boot_clock())
         ready = {fd for fd, _mask in poll.poll(None if left == float("inf") else int(left * 1000) + 1)}
         if self._signals.fd in ready:
             for received in self._signals.read():

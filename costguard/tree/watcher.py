@@ -113,7 +113,7 @@ class Watcher:
             now = self._machine.clock()
             self._turn(now)
             events: list[HostEvent] = []
-            due = min(self._next_beat if not self._reading else self._gpus.reader.deadline, self._next_look)
+            due = min(self._next_beat, self._next_look, self._gpus.reader.deadline)
             self._poller.poll(min(max(0.0, due - boot_clock()), LONGEST_NAP_SECONDS), events)
             self._machine.reap(events)
             for event in events:
@@ -161,15 +161,18 @@ class Watcher:
             self._gpus.reader.late(now.boot)
             if not self._gpus.reader.waiting:
                 self._tick(now)
-        elif now.boot >= self._next_beat:
+        if now.boot >= self._next_beat:
             self._ask(now)
 
     def _ask(self, now: Instant) -> None:
-        stood_still = self._aligned and now.boot - self._next_beat > self._job.judgement.interval / 2
-        self._beat, self._counts, self._started = self._next_beat, self._aligned, True
+        """At a beat: ask for a reading, unless one is under way (a driver starts slowly) or this process stood still."""
+        beat, counts = self._next_beat, self._aligned
+        self._started = True
         self._go_on(now.boot)
-        if stood_still:
+        self._show_delay(beat)
+        if self._reading or (counts and now.boot - beat > self._job.judgement.interval / 2):
             return
+        self._beat, self._counts = beat, counts
         self._gpus.ask(now.boot, look=self._decision.urgent)
         self._reading = self._gpus.reader.waiting
         if not self._reading:
@@ -237,16 +240,22 @@ class Watcher:
         keys = self._granted.keys if self._granted is not None else ()
         return ", ".join([called(key, self._devices) for key in keys])
 
+    def _delay_left(self, beat: float) -> float:
+        return self._job.judgement.delay - (beat - self._launched) if self._launched is not None else 0.0
+
+    def _show_delay(self, beat: float) -> None:
+        """For those who look closely: when the first reading counts."""
+        left = self._delay_left(beat)
+        if self._job.debug and self._aligned and left > _ROUNDING_SECONDS and self._launched != beat:
+            self._speech.say(f"delay: {spell(round(left, 3))} left")
+
     def _show(self, seen: Observation) -> None:
-        """Each reading, for those who look closely; before the first that counts, how long that will be."""
-        if not self._job.debug or self._granted is None or self._launched is None or self._decision.urgent:
-            return
-        wait = self._job.judgement.delay - (self._beat - self._launched)
-        if wait > _ROUNDING_SECONDS:
-            self._speech.say(f"delay: {spell(round(wait, 3))} left")
+        """Each reading that counts, for those who look closely."""
+        granted_keys = self._granted.keys if self._granted is not None else ()
+        if not self._job.debug or self._decision.urgent or self._delay_left(self._beat) > _ROUNDING_SECONDS:
             return
         for key, reading in zip(seen.gpus, seen.readings, strict=True):
-            if key in self._granted.keys:
+            if key in granted_keys:
                 text = f"{reading.load:.0%}" if isinstance(reading, Known) else f"unknown: {reading.reason}"
                 self._speech.say(f"{called(key, self._devices)} {text}")
 

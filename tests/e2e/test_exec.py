@@ -158,7 +158,7 @@ def test_its_own_end_beside_the_verdict_is_one_or_the_other(guarded: Guarded) ->
 
 def test_the_example_of_the_wrapper_has_the_same_time_line(guarded: Guarded, clock: Clock) -> None:
     """Threshold 50, 6 s, 5 samples, delay 3, a command that hangs: first reading after 18 s, the end after 42 s."""
-    clock.run(20)
+    clock.run(10)
     guarded.gpus = type(guarded.gpus)(guarded.folder / "gpus", gpus=2, machine=clock.boottime, util=0)
     guarded.environment |= clock.environment() | {"TZ": "UTC"}
     code, _out, err = guarded.run("-t", "50", "-s", "6", "-n", "5", "-d", "3", "-x", "grep", "foo")
