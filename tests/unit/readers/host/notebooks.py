@@ -6,7 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-OTHER = 12345 if os.geteuid() == 0 else os.geteuid()
+ROOT = os.geteuid() == 0
+
+OTHER = 12345 if ROOT else os.geteuid()
 """Whose server it is: root's agent reads every user's, any other one its own."""
 
 PROGRAM = Path(__file__).with_name("notebook_server.py")
@@ -17,7 +19,7 @@ class Notebook:
 
     def __init__(self, proc: Path, runtime: Path, env: dict[str, str] | None, **job: object) -> None:
         runtime.mkdir(mode=0o700, exist_ok=True)
-        os.chown(runtime, OTHER, OTHER)
+        os.chown(runtime, OTHER, -1)
         argv = [sys.executable, "-I", "-S", str(PROGRAM)]
         self.process = subprocess.Popen(argv, stdin=-1, stdout=-1, env={"PATH": os.environ["PATH"], **(env or {})})
         self.proc = proc

@@ -18,7 +18,7 @@ from costguard.readers.host.processes import Processes
 from costguard.readers.host.runtime_file import find, folders
 from costguard.readers.host.sense import Moment, Place, Sight
 from tests.unit.readers.host.notebook_server import TOKEN
-from tests.unit.readers.host.notebooks import OTHER, Notebook
+from tests.unit.readers.host.notebooks import OTHER, ROOT, Notebook
 from tests.unit.readers.host.servers import WITHIN, answered, settle
 
 STEP = 10.0
@@ -100,7 +100,7 @@ def test_a_busy_kernel_keeps_the_machine_up_within_two_looks(world: World, start
     server.kernel("python3", "busy")
     world.look()
     (one,) = world.look().active
-    owner = f"uid {OTHER}" if OTHER == 12345 else one.user
+    owner = f"uid {OTHER}" if ROOT else one.user
     assert one.who == f"kernel python3 of {owner}'s Jupyter"
     assert (one.what, one.user, one.lets_go) == ("was busy", owner, "a look without a busy cell")
     assert one.last <= world.now
@@ -333,13 +333,13 @@ def test_a_user_cannot_hide_another_ones_notebook(world: World, start: Make) -> 
             (folder / "stat").write_text(
                 f"{folder.name} (python3) S {parent} 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0"
             )
-            os.chown(folder, 777 if OTHER == 12345 else -1, -1)
+            os.chown(folder, 777 if ROOT else -1, -1)
         (pid / "cmdline").write_bytes(b"python3\0-f\0/nowhere/kernel-1.json\0")
-    if OTHER == 12345:
+    if ROOT:
         start().kernel("python3", "busy")
     sight = world.looks(5)
     assert "has more Jupyter servers than are asked" in sight.unknown
-    assert len(sight.active) == (1 if OTHER == 12345 else 0)
+    assert len(sight.active) == (1 if ROOT else 0)
 
 
 # ---- kernels without a server ------------------------------------------------------------------
@@ -375,7 +375,7 @@ def shown_as(world: World, server: Notebook, pid: int, seconds: float) -> None:
     """A kernel of the server, which has used so much of the CPU."""
     folder = world.proc / str(pid)
     folder.mkdir(exist_ok=True)
-    os.chown(folder, OTHER, OTHER)
+    os.chown(folder, OTHER, -1)
     (folder / "cmdline").write_bytes(Path(f"/proc/{pid}/cmdline").read_bytes())
     ticks, above = round(seconds * os.sysconf("SC_CLK_TCK")), server.process.pid
     (folder / "stat").write_text(f"{pid} (python3) S {above} 1 1 0 -1 0 0 0 0 0 {ticks} 0 0 0 20 0 1 0 77 0 0")
