@@ -29,6 +29,9 @@ LINKS = 128
 YOUNGEST, LONGEST = 10.0, 4 * 3600.0
 """Seconds between two looks at one process: as many as it is old, within these."""
 
+BORN = 4.0
+"""Seconds of age before which none is looked at: most that come and go all the time are gone by then."""
+
 HELD_SECONDS = 30.0
 """Between two looks at whether a process still holds a GPU."""
 
@@ -82,7 +85,8 @@ class Gpus:
         own = self._family(processes)
         for process in processes.changed(self._edition):
             if KERNEL not in (process.parent, process.pid) and not own & {process.pid, process.parent}:
-                heappush(self._due, (now, -process.start, process))
+                due = max(now, process.start / _TICKS + BORN)
+                heappush(self._due, (due, -process.start, process))
         self._held = {pid: one for pid, one in self._held.items() if processes.get(pid) is one.process}
 
     def _family(self, processes: "Processes") -> set[int]:

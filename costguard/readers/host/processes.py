@@ -21,7 +21,11 @@ LIST_EVERY = 20
 NUMBERS_TRIED = 48
 """New numbers up to which trying each is cheaper than to list."""
 
-READ_AGAIN = 3
+NEW_READ = 32
+"""New processes that a listing reads after the very first one, the oldest first: where hundreds come and go, most are gone by the
+next look."""
+
+READ_AGAIN = 2
 """Looks in a row at which a new process is read again."""
 
 IN_TURN = 1
@@ -158,7 +162,10 @@ class Processes:
         self.unknown = self._hidden(pids)
         for pid in self._found.keys() - pids:
             self._forget(pid)
-        for pid in pids - self._found.keys():
+        new = sorted(pids - self._found.keys())
+        if self._found and len(new) > NEW_READ:
+            new, self._until_list = new[:NEW_READ], 0
+        for pid in new:
             self._take(pid)
 
     def _hidden(self, pids: set[int]) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.readers.host.processes import IN_TURN, LIST_EVERY, NUMBERS_TRIED, READ_AGAIN, Processes
+from costguard.readers.host.processes import IN_TURN, LIST_EVERY, NEW_READ, NUMBERS_TRIED, READ_AGAIN, Processes
 from costguard.readers.host.sense import Place
 from tests.unit.readers.host.tree import OWN, Tree
 
@@ -39,6 +39,17 @@ def test_what_has_not_changed_stays_the_same_object(tree: Tree) -> None:
         tree.processes.look()
     assert tree.processes.get(200) is before
     assert tree.processes.edition == edition
+
+
+def test_a_storm_of_processes_is_read_little_by_little(tree: Tree) -> None:
+    """Whatever runs beside a job, a look stays short; those that stay are all seen soon."""
+    tree.processes.look()
+    for pid in range(200, 200 + 2 * NEW_READ):
+        tree.process(pid, "cc1")
+    tree.processes.look()
+    assert len(tree.processes.named("cc1")) == NEW_READ
+    tree.processes.look()
+    assert len(tree.processes.named("cc1")) == 2 * NEW_READ
 
 
 def test_a_process_that_becomes_another_program_is_noticed_at_the_next_look(tree: Tree) -> None:
@@ -178,7 +189,7 @@ def test_a_proc_that_is_gone_is_unknown_and_comes_back(tree: Tree) -> None:
 
 
 def test_real_processes_are_seen_at_the_next_look() -> None:
-    """With the kernel's own numbers: one process, many at once, and threads that are none."""
+    """With the kernel's own numbers: one process, many at once (which takes a few looks), and threads that are none."""
     processes = Processes(Place())
     processes.look()
     assert processes.unknown == ""
@@ -193,7 +204,8 @@ def test_real_processes_are_seen_at_the_next_look() -> None:
             if many == 1:
                 assert children[0].stdout is not None
                 children[0].stdout.readline()
-            processes.look()
+            for _ in range(1 if many == 1 else 5):
+                processes.look()
             seen = {process.pid for process in processes.all() if process.parent == os.getpid()}
             assert seen >= {child.pid for child in children}
             threads = {int(name) for name in os.listdir(f"/proc/{children[0].pid}/task")} - {children[0].pid}
