@@ -100,26 +100,25 @@ class HostSide:
     @property
     def waiting(self) -> bool:
         """Whether an answer is due that a tick should wait for, where it asked for one at once."""
-        return self._reader is not None and self._at_once and self._reader.waiting
+        return self._reader is not None and not self._pace and self._reader.waiting
 
-    _at_once = False  # whether the last question was for an answer at once
+    _pace = 0.0  # seconds between the looks that the last question asked for; 0: one look, and the answer at once
 
     def owns(self, child: int) -> bool:
         """Whether this child is the reader."""
         return self._reader is not None and self._reader.child == child
 
-    def ask(self, now: float, interval: float, *, calm: bool, saving: bool = False) -> None:
-        """Ask; ``calm``: no decision is near, so it may look by itself and answer when it sees another thing.
+    def ask(self, now: float, every: float, *, calm: bool, saving: bool = False) -> None:
+        """Ask; ``calm``: no decision is near, so it may look by itself, ``every`` so often, and answer when it sees another thing.
 
         ``saving``: the pre-stop hook works, or did a moment ago.
         """
         if self._reader is None:
             return
-        if calm:
-            self._reader.ask(now, watch=Watch(interval, now + LOOKS_LEFT_OUT * interval))
-        else:
-            self._reader.ask(now, anew=not self._at_once, saving=saving)
-        self._at_once = not calm
+        pace = every if calm else 0.0
+        watch = Watch(every, now + LOOKS_LEFT_OUT * every) if calm else None
+        self._reader.ask(now, watch=watch, anew=pace < self._pace, saving=saving)
+        self._pace = pace
         if self._reader.child is None:  # it waits for its next start
             self._lost(self._reader.words)
 

@@ -66,6 +66,9 @@ HOLE_INTERVALS = 3.0
 CALM_INTERVALS = 6.0
 """The next decision must be this far away for the reader to leave out every second answer."""
 
+LOOKS_AT_WORK = 3
+"""While a GPU works, senses look at each so many-eth tick: what they see decides nothing then, and the work needs the processors."""
+
 EMPTY = Observation((), ())
 
 
@@ -236,10 +239,13 @@ class Loop:
 
     def _ask_host(self, now: float) -> None:
         """Ask the senses; while no decision is near they answer when they see another thing."""
-        calm = self._calm and self._last.state.core.phase not in URGENT
+        core = self._last.state.core
+        calm = self._calm and core.phase not in URGENT
+        works = core.signals.work is not None and core.signals.work.busy and core.signals.unknown_since is None
+        every = self.policy.interval * (LOOKS_AT_WORK if works else 1)
         due = self.host_side.deadline
-        saving = hook_works(self._last.state.core, now)
-        self.host_side.ask(now, self.policy.interval, calm=calm and not saving, saving=saving)
+        saving = hook_works(core, now)
+        self.host_side.ask(now, every, calm=calm and not saving, saving=saving)
         if self.host_side.deadline != due:
             self._due_at = None
 
@@ -295,11 +301,10 @@ class Loop:
     def _tick(self, now: Instant) -> None:
         self._reading = False
         interval, before = self.policy.interval, self.seen
-        if self.gpu_side.reader.alone:  # else they were asked when the reader was
-            self._ask_host(now.boot)
-            if self.cloud.has_reader:
-                self.cloud.ask(now.boot)
-                self._due_at = None
+        alone = self.gpu_side.reader.alone  # else the others were asked when it was
+        if alone and self.cloud.has_reader:
+            self.cloud.ask(now.boot)
+            self._due_at = None
         self.seen, devices = self.gpu_side.observe(now.boot, rules_of(self.policy))
         stood = self.gpu_side.stood
         if stood is not None:
@@ -316,6 +321,8 @@ class Loop:
             self.seen = self.seen._replace(vetoes=vetoes, quiet_host=quiet)
         self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced, stood))
         self._calm = self._last.state.core.unchanged_until > now.boot + CALM_INTERVALS * interval
+        if alone:
+            self._ask_host(now.boot)
         if self.gpu_side.found:
             for finding in self.gpu_side.findings(now.boot):
                 self._step(finding)
@@ -460,7 +467,10 @@ class Loop:
                 self._step(cloud_event)
             self._apply_cloud_settings()
         elif self.host_side.owns(event.child):
+            before = self.host_side.vetoes
             self.host_side.take(event, now.boot)
+            if self.host_side.vetoes is not before and self.gpu_side.reader.alone:
+                self.gpu_side.reader.lapse()  # the next tick comes in its time, also where that reader would say nothing
             if self._reading and not self._awaited:
                 self._tick(now)
         elif self.workers.owns(event.child):

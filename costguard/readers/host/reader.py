@@ -7,6 +7,7 @@ clock. ``"saving":true`` in a question: the pre-stop hook works. Another questio
 """
 
 import ctypes
+import gc
 import json
 import os
 import select
@@ -197,7 +198,9 @@ def main() -> int:
     try:
         job = questions.first()
         if job:
-            serve(Senses(from_line(HostJob, job)), questions, _write)
+            senses = Senses(from_line(HostJob, job))
+            gc.freeze()  # what is loaded by now stays: it need not be gone through again
+            serve(senses, questions, _write)
     except (BrokenPipeError, MalformedError, ValueError, KeyError, TypeError):  # the guard is gone, or not itself
         return 0
     return 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from costguard.agent.host_side import LOOKS_LEFT_OUT, HostSide, Seen
-from costguard.agent.loop import Loop
+from costguard.agent.loop import LOOKS_AT_WORK, Loop
 from costguard.engine.observation import Veto
 from costguard.host.ports import Instant, Line
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective, sensing
@@ -82,6 +82,10 @@ class Told:
         self.world.at(since, functools.partial(self.world.activities.update, {"terminals": list(who) or [ANN]}))
         self.world.at(until, self.world.activities.clear)
 
+    def asks(self) -> None:
+        """Somebody asks for the status."""
+        self.host.request(0, {"command": "status"})
+
     def run(self) -> Heard:
         try:
             self.loop.run()
@@ -151,9 +155,17 @@ def test_a_reader_that_hangs_before_the_action_stops_it() -> None:
 
 
 def test_while_no_decision_is_near_the_guard_is_left_alone() -> None:
-    """Of the looks of a machine at work most are no answer."""
+    """Of the looks of a machine at work most are no answer, and they are rarer."""
     heard = Told(until=590.0).run()
-    assert 10 <= len(heard.looks) <= 590.0 / INTERVAL / (LOOKS_LEFT_OUT - 1) + 3
+    assert 4 <= len(heard.looks) <= 590.0 / INTERVAL / LOOKS_AT_WORK / (LOOKS_LEFT_OUT - 1) + 5
+
+
+def test_what_begins_while_the_gpus_rest_is_known_within_two_ticks() -> None:
+    """Also right after they worked, when looks were rare."""
+    told = Told(until=700.0)
+    told.works(625.0, 9000.0)
+    told.world.at(625.0 + 2 * INTERVAL + 1.0, told.asks)
+    assert told.run().reports[0]["vetoes"] != []
 
 
 def test_in_a_countdown_each_tick_looks_anew() -> None:
@@ -169,11 +181,7 @@ def test_the_status_names_who_since_when_and_what_would_end_it() -> None:
     """Dates, and a sentence."""
     told = Told(until=3000.0)
     told.works(700.0, 9000.0)
-
-    def ask() -> None:
-        told.host.request(0, {"command": "status"})
-
-    told.world.at(2000.0, ask)
+    told.world.at(2000.0, told.asks)
     report = told.run().reports[0]
     (sense,) = report["agent"]["senses"]
     (one,) = sense["active"]
