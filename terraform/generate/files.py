@@ -1,5 +1,7 @@
 """Every generated file of the modules, by its path from the top of the repository."""
 
+import io
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -16,7 +18,7 @@ def generated() -> Mapping[str, str]:
     for cloud in CLOUDS:
         made[f"terraform/{cloud}/settings.tf"] = variables.document(machine)
     made |= {f"terraform/{cloud}/permissions.json": text for cloud, text in rights.documents().items()}
-    for module in ("machine", *CLOUDS):
+    for module in ("machine", *CLOUDS, "aws/backstop"):
         folder = ROOT / "terraform" / module
         sources = {file.name: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.tf"))}
         fresh = {Path(path).name: text for path, text in made.items() if path == f"terraform/{module}/settings.tf"}
@@ -25,3 +27,15 @@ def generated() -> Mapping[str, str]:
             page.read_text(encoding="utf-8"), "\n".join((sources | fresh).values())
         )
     return made
+
+
+def packages() -> Mapping[str, bytes]:
+    """Path and bytes of what a cloud wants packed; the same bytes each time."""
+    folder = "terraform/aws/backstop"
+    source = (ROOT / folder / "watch.py").read_bytes()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_STORED) as archive:
+        entry = zipfile.ZipInfo("watch.py", (1980, 1, 1, 0, 0, 0))
+        entry.external_attr = 0o644 << 16
+        archive.writestr(entry, source)
+    return {f"{folder}/watch.zip": packed.getvalue()}

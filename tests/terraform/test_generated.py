@@ -30,6 +30,12 @@ def written(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+@pytest.mark.parametrize("path", files.packages())
+def test_it_is_packed_from_its_source(path: str) -> None:
+    """What runs in the cloud is what stands in the repository."""
+    assert (ROOT / path).read_bytes() == files.packages()[path], "run `make docs`"
+
+
 @pytest.mark.parametrize("option", OPTIONS.values(), ids=OPTIONS)
 def test_a_default_and_an_example_are_taken(option: Option) -> None:
     """A plan refuses nothing that the agent takes."""

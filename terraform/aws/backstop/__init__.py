@@ -1,0 +1,1 @@
+"""The backstop outside the machines."""
