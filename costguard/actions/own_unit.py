@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from costguard import programs
-from costguard.files import text_of
+from costguard.process import outside
 from costguard.programs import KILL_WAIT_SECONDS, TERM_GRACE_SECONDS, Account, ProgramEnd
 
 _FIRST = """\
@@ -50,13 +50,9 @@ class Tools(NamedTuple):
 
 def tools(procfs: str) -> Tools | None:
     """What it takes, where this process belongs to a service of the system's own systemd and is root's; else None."""
-    status = text_of(os.path.join(procfs, "self/status"), limit=-1)
-    root = re.search(r"^Uid:\t\d+\t0\t", status, re.MULTILINE)
-    groups = [line.rpartition(":")[2] for line in text_of(os.path.join(procfs, "self/cgroup")).splitlines()]
-    in_service = any(group.startswith("/system.slice/") and group.endswith(".service") for group in groups)
-    if not root or not in_service or not os.path.isdir(os.path.join(procfs, "self/root/run/systemd/system")):
+    if not outside.in_service(procfs):
         return None
-    systemd_run, sh = shutil.which("systemd-run"), shutil.which("sh")
+    systemd_run, sh = shutil.which(outside.SYSTEMD_RUN), shutil.which("sh")
     return Tools(systemd_run, sh) if systemd_run and sh else None
 
 

@@ -32,6 +32,8 @@ VERBS: Mapping[str, VerbLine] = {
     "hold": VerbLine("costguard.cli.hold:command", "Postpone a stop: costguard hold 2h."),
     "release": VerbLine("costguard.cli.release:command", "End a hold early."),
     "stop": VerbLine("costguard.cli.stop:command", "Stop this machine now, or check whether its bill has ended."),
+    "install": VerbLine("costguard.cli.install:install", "Make it a service of this machine."),
+    "uninstall": VerbLine("costguard.cli.install:uninstall", "Take back what `install` has done."),
     "permissions": VerbLine("costguard.cli.permissions:command", "Print the rights that a cloud action needs."),
     "notify": VerbLine("costguard.cli.notify:command", "Send a test message over every channel."),
     "detach": VerbLine("costguard.cli.driver:detach", "Release the GPU driver, so that it can be upgraded."),

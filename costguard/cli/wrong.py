@@ -27,8 +27,6 @@ _MEANT = {
 
 _LATER = {
     "fill": "lending idle GPUs is not possible yet",
-    "install": "the README shows how to install the service: `costguard run` guards until then",
-    "uninstall": "the README shows how to remove it",
     "import": "there is no import yet: `costguard config init --preset NAME` starts from the rules of another tool",
 }
 """Verbs of the documentation that this version lacks."""

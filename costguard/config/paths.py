@@ -73,7 +73,8 @@ def _home(uid: int, environment: Mapping[str, str]) -> str:
 def _runtime_base(uid: int, environment: Mapping[str, str]) -> str:
     memory = f"{MEMORY}costguard-{uid}"
     if uid == 0:
-        return "/run/costguard" if os.access("/run", os.W_OK) else memory
+        # In a service /run itself may be read-only, and its own folder there not.
+        return "/run/costguard" if any(os.access(at, os.W_OK) for at in ("/run/costguard", "/run")) else memory
     folder = environment.get("XDG_RUNTIME_DIR", "")
     if os.path.isabs(folder) and os.access(folder, os.W_OK):
         return os.path.join(folder, "costguard")

@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import sys
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -97,12 +96,7 @@ def install(environ: Mapping[str, str]) -> str:
         return "stop this agent, then enable the installed service: `sudo systemctl enable --now costguard`"
     if not os.path.isdir("/run/systemd/system") and "SYSTEMD_UNIT_PATH" not in environ:
         return "have the service manager of this machine start it; doctor knows systemd units and docker's restart policies"
-    if not os.path.exists(SHIPPED):
-        return "write a systemd unit that starts `costguard run`, and enable it"
-    steps = f"`sudo cp {SHIPPED} /etc/systemd/system/`"
-    if shutil.which("costguard", path=SEARCHED) is None:
-        steps += f", set its ExecStart= to {os.path.join(os.path.dirname(sys.executable), 'costguard')}"
-    return f"make it a service: {steps}, then `sudo systemctl enable --now costguard`"
+    return "make it a service: `sudo costguard install`"
 
 
 def units(environ: Mapping[str, str], uid: int | None = None, *, fleeting: bool = False) -> Units:

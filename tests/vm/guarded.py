@@ -8,7 +8,6 @@ from tests.vm.machine import Machine
 
 ADDRESSES = ("0000:01:00.0", "0000:02:00.0")
 GPUS = "/run/standin-gpus"
-UNIT = "/opt/costguard/lib/python3.11/site-packages/costguard/data/costguard.service"
 DROP_IN = f"""\
 [Service]
 Environment=LD_LIBRARY_PATH=/opt/standin COSTGUARD_STANDIN_NVML={GPUS}
@@ -20,7 +19,10 @@ write_sysfs("/opt/standin/sys", {list(ADDRESSES)!r})
 CONFIGURATION = """\
 mode = "dry-run"
 kill_action = "shutdown"
-arm_duration = "10s"
+interval = "2s"
+arm_duration = "6s"
+kill_duration = "1m"
+boot_grace = "10s"
 
 [notify]
 local_only = true
@@ -36,19 +38,27 @@ class Guarded(Machine):
     def __init__(self, image: Image, folder: Path) -> None:
         super().__init__(image, folder)
         self._uptime = 0.0
+        self.before: set[str] = set()
         self.gpus = Script(folder / "gpus", gpus=2, machine=lambda: self._uptime, name="NVIDIA H200")
         for index, address in enumerate(ADDRESSES):
             self.gpus.set(index, pci=address)
 
     def set_up(self, configuration: str = CONFIGURATION) -> None:
-        """Install the unit as the README says, and wait until it has seen the GPUs."""
+        """Install the service, and wait until it has seen the GPUs."""
         self.run("/opt/costguard/bin/python", "-c", SYSFS)
         self.run("ln", "-s", "/sys/class", "/opt/standin/sys/class")
+        self.move(util=0)
+        self.before = self.files()
         self.put("/etc/systemd/system/costguard.service.d/standin.conf", DROP_IN)
         self.put("/etc/costguard/config.toml", configuration)
-        self.move(util=0)
-        self.shell(f"cp {UNIT} /etc/systemd/system/ && systemctl daemon-reload && systemctl enable --now costguard")
+        self.run("costguard", "install")
         self.until(self.sees_gpus)
+
+    def files(self) -> set[str]:
+        """Every path of the disk with mode, owner, target and size; not what each system writes while it runs."""
+        left_out = "-path /proc -o -path /sys -o -path /run -o -path /tmp -o -path /var/log -o -path /var/tmp -o -name __pycache__"
+        listed = self.shell(f"find / -xdev \\( {left_out} \\) -prune -o -printf '%p %M %u:%g %l %y\\n'")
+        return set(listed.splitlines())
 
     def configure(self, configuration: str) -> None:
         """Another configuration, from its next start on."""

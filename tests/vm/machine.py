@@ -104,7 +104,7 @@ class Machine:
         """Run a script in it; what it wrote."""
         return self.run("bash", "-c", script, user=user, check=check, seconds=seconds).output
 
-    def begin(self, *argv: str) -> None:
+    def _begin(self, *argv: str) -> None:
         """Send a command that nobody waits for, because the machine ends."""
         assert self._port is not None
         self._port.sendall(json.dumps({"argv": argv, "seconds": COMMAND_SECONDS}).encode() + b"\n")
@@ -140,7 +140,7 @@ class Machine:
 
     def shut_down(self) -> None:
         """Switch it off in order."""
-        self.begin("systemctl", "poweroff")
+        self._begin("systemctl", "poweroff")
         self.off()
 
     def unplug(self) -> None:

@@ -1,27 +1,147 @@
-"""The service on a machine that booted."""
+"""The service on a machine that booted: the shipped unit forbids what the guard does not need, and nothing that it needs."""
+
+import re
 
 import pytest
 
-from tests.vm.guarded import Guarded
+from tests.vm.guarded import CONFIGURATION, Guarded
 
 pytestmark = pytest.mark.timeout(900)
+
+LIVE = (
+    CONFIGURATION.replace("dry-run", "live")
+    .replace('kill_duration = "1m"', 'kill_duration = "10m"')
+    .replace('boot_grace = "10s"', 'boot_grace = "10m"')
+)
+COMMAND = """
+[actions.command]
+run = ["/usr/local/bin/owners", "command"]
+timeout = "60s"
+
+[hooks]
+pre_stop = ["/usr/local/bin/owners", "hook"]
+timeout = "5s"
+"""
+PROBE = """
+[senses.probe]
+run = ["/usr/local/bin/probe"]
+user = "alice"
+every = "10s"
+"""
+OURS = (
+    "/usr/local/bin/owners", "/usr/local/bin/probe", "/srv/", "/home/", "/etc/systemd/system/costguard.service.d",
+    "/var/lib/systemd", "/var/fill", "/var/lib/private", "/etc/resolv.conf", "/etc/machine-id",
+)  # fmt: skip
+"""What the tests themselves, and systemd, have written meanwhile."""
+OWNERS = """\
+#!/bin/bash
+. /usr/local/bin/owners.$1
+"""
+
+
+def test_the_unit_is_valid_and_exposes_little(guarded: Guarded) -> None:
+    """By systemd's own judgement of the unit as it is loaded."""
+    assert guarded.shell("systemd-analyze verify /etc/systemd/system/costguard.service").strip() == ""
+    said = guarded.shell("systemd-analyze security costguard.service | tail -1")
+    found = re.search(r"Overall exposure level for costguard.service: ([\d.]+)", said)
+    assert found
+    assert float(found[1]) <= 3.0
 
 
 def test_it_is_active_and_an_ordinary_user_may_ask_and_hold(guarded: Guarded) -> None:
     """Who works on the machine sees why it is up, and can postpone the end."""
     assert guarded.shell("systemctl is-active costguard").strip() == "active"
-    assert guarded.status(user="alice")["state"] == "STARTING"
+    report = guarded.status(user="alice")
+    assert report["agent"]["runtime_dir"] == "/run/costguard"
+    assert all(gpu["known"] for gpu in report["gpus"])
     guarded.run("costguard", "hold", "1h", "--reason", "an experiment", user="alice")
     assert guarded.status(user="bob")["state"] == "HELD"
     guarded.run("costguard", "release", user="alice")
 
 
-def test_it_comes_back_after_a_kill(guarded: Guarded) -> None:
-    """With what it knew: a machine that was armed stays armed."""
+def test_a_warning_reaches_who_sits_at_a_console_without_an_entry_in_utmp(guarded: Guarded) -> None:
+    """A serial console, a container's terminal: who works there is told by its processes."""
+    sits = "chown alice:tty /dev/ttyS1; chmod 620 /dev/ttyS1; setsid --ctty runuser -u alice -- sleep 10000 </dev/ttyS1 >/dev/ttyS1 2>&1 &"
+    guarded.shell(sits)
     guarded.move(util=90)
     guarded.until(lambda: guarded.status()["armed"])
+    guarded.move(util=0)
+    guarded.until(lambda: "costguard" in guarded.terminal, seconds=200)
+    guarded.move(util=90)
+
+
+def test_it_comes_back_after_a_kill_with_a_full_disk(guarded: Guarded) -> None:
+    """With what it knew: a machine that was armed stays armed."""
+    guarded.until(lambda: guarded.status()["armed"])
+    guarded.shell("cat /dev/zero > /var/fill 2>/dev/null; df / | tail -1 | grep -q 100%")
     first = guarded.shell("systemctl show -P MainPID costguard")
     guarded.run("systemctl", "kill", "--signal=KILL", "costguard")
     guarded.until(lambda: guarded.shell("systemctl show -P MainPID costguard") not in {first, "0\n"})
     guarded.until(guarded.sees_gpus)
     assert guarded.status()["armed"]
+    guarded.shell("rm /var/fill")
+
+
+def test_no_trick_of_an_ordinary_user_keeps_it_from_coming_back(guarded: Guarded) -> None:
+    """Locks, and files where it puts its own."""
+    tricks = "for f in /run/costguard/* /var/lib/costguard/*; do flock -n $f sleep 600 & done; ln -s /etc/passwd /run/costguard/x; rm -f /run/costguard/control.sock; true"
+    guarded.shell(f"runuser -u bob -- bash -c '{tricks}' >/dev/null 2>&1 &")
+    guarded.shell("sleep 1; systemctl kill --signal=KILL costguard")
+    guarded.until(
+        lambda: guarded.shell("systemctl is-active costguard", check=False).strip() == "active" and guarded.sees_gpus()
+    )
+    guarded.shell("pkill -u bob flock; pkill -u bob sleep; true", check=False)
+
+
+def test_a_hook_may_do_what_the_agent_may_not(guarded: Guarded) -> None:
+    """It becomes another user and saves to homes and /srv. Nobody else sees what is in its environment, and a probe runs as its user."""
+    guarded.put("/usr/local/bin/owners", OWNERS, "755")
+    guarded.put("/usr/local/bin/probe", "#!/bin/sh\nid -un > ~alice/probed\n", "755")
+    save = "sudo -u alice touch ~alice/saved; echo $COSTGUARD_REASON > /srv/saved; "
+    look = "systemctl show -p Environment $(systemctl list-units --plain --no-legend 'costguard-*' | cut -d' ' -f1) > /srv/seen"
+    guarded.put("/usr/local/bin/owners.hook", save + look + "\n")
+    guarded.put("/usr/local/bin/owners.command", "id -un > /srv/command\n")
+    guarded.configure(LIVE.replace('"shutdown"', '"command"').replace("[notify]", COMMAND + "\n[notify]") + PROBE)
+    guarded.run("costguard", "stop", "--yes")
+    assert (
+        guarded.shell("stat -c %U ~alice/saved; cat /srv/saved /srv/command /srv/seen")
+        == "alice\nperson\nroot\nEnvironment=\n"
+    )
+    guarded.until(lambda: guarded.shell("cat ~alice/probed", check=False) == "alice\n")
+
+
+def test_a_hook_ends_with_its_time_and_a_command_with_the_agent(guarded: Guarded) -> None:
+    """Nothing stays that nobody waits for, whatever session it has."""
+    guarded.put("/usr/local/bin/owners.hook", "echo begun >> /srv/hook; setsid sleep 4311 & sleep 4312\n")
+    guarded.put("/usr/local/bin/owners.command", "setsid sleep 4321 & sleep 4322\n")
+    guarded.shell("costguard stop --yes >/srv/stop 2>&1 &")
+    guarded.until(lambda: guarded.shell("pgrep -f 'sleep 432[2]'", check=False))
+    assert guarded.shell("cat /srv/hook; pgrep -f 'sleep 431[12]'", check=False) == "begun\n"
+    guarded.run("systemctl", "kill", "--signal=KILL", "costguard")
+    guarded.until(lambda: not guarded.shell("pgrep -f 'sleep 432[12]'", check=False))
+
+
+def test_a_live_shutdown_powers_off_and_the_next_boot_closes_the_incident(guarded: Guarded) -> None:
+    """What was done is known afterwards."""
+    guarded.configure(LIVE)
+    guarded.shell("costguard stop --yes >/dev/null 2>&1 &")
+    guarded.off()
+    guarded.boot()
+    guarded.move(util=0)
+    guarded.run("systemctl", "restart", "costguard")
+    guarded.until(guarded.sees_gpus)
+    assert "closed" in guarded.shell("costguard history --json")
+
+
+def test_uninstall_leaves_nothing_but_what_it_says(guarded: Guarded) -> None:
+    """By every path of the disk, before and after."""
+    said = guarded.shell("costguard uninstall").splitlines()[-1]
+    after = {line for line in guarded.files() if not any(part in line.split()[0] for part in OURS)}
+    changed = {line.split()[0] for line in guarded.before ^ after}
+    assert (
+        said
+        == "Left: /etc/costguard/config.toml, /var/lib/costguard, /etc/systemd/system/costguard.service.d; `sudo rm -r` removes them."
+    )
+    left = {path for path in changed if not path.startswith(("/var/lib/costguard", "/etc/costguard"))}
+    assert left == set()
+    assert guarded.run("systemctl", "status", "costguard", check=False).code == 4  # no such unit

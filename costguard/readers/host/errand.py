@@ -5,6 +5,7 @@ import os
 import signal
 from contextlib import suppress  # already loaded by typing
 
+from costguard.process import outside
 from costguard.process.command_lines import command_lines
 from costguard.process.wire import to_line
 
@@ -55,7 +56,8 @@ class Errand:
         self._until = now + within
         self._answer = b""
         try:
-            self._pid, self._output = _start(command_lines()[program], to_line(job) + b"\n")
+            argv = outside.command(within + LEAVES_WITHIN_SECONDS) + command_lines()[program]
+            self._pid, self._output = _start(argv, to_line(job) + b"\n")
         except OSError as error:
             raise ErrandError(f"cannot be done ({error.strerror})") from error
 

@@ -1,0 +1,162 @@
+"""``costguard install`` and ``costguard uninstall``: make this machine's costguard a service, and take that back."""
+
+import os
+import shutil
+import subprocess
+
+import click
+
+from costguard.cli import installation
+from costguard.cli.installation import CONFIGURATION, MANIFEST, UNIT, Manifest
+from costguard.doctor.service import NAME
+from costguard.errors import REFUSED, CostguardError
+
+STATE = ("/var/lib/costguard", "/run/costguard")
+DROP_INS = f"{UNIT}.d"
+"""The owner's own changes of the unit."""
+
+SECONDS = 150.0
+"""For systemd to start or stop the service: more than the unit's own limits."""
+
+_WORDS = {"new": "write  ", "changed": "replace", "same": "same   ", "kept": "keep   "}
+
+
+@click.command(short_help="Make it a service of this machine.")
+@click.option("--dry-run", is_flag=True, help="Show every file, and write nothing.")
+@click.option("--force", is_flag=True, help="Also replace files that were changed since, but never the configuration.")
+@click.option("--no-start", is_flag=True, help="Enable the service for the next boot only: for an image.")
+@click.option(
+    "--root", default="", metavar="FOLDER", help="Write below FOLDER, the root of an image; nothing is started."
+)
+def install(*, dry_run: bool, force: bool, no_start: bool, root: str) -> None:
+    """Make this installation of costguard a service that starts at every boot, in dry run until the configuration says live.
+
+    It writes a short configuration where there is none, the systemd unit, and completions for bash, zsh and fish. Run again
+    after an upgrade; what is as it should be stays. For root.
+
+    Example: sudo costguard install --dry-run
+    """
+    root = root.rstrip("/")
+    _require_root(dry_run=dry_run, root=root)
+    before = Manifest.read(root)
+    planned = installation.pieces(installation.script(judged=not root), _action())
+    fates = {piece.path: installation.fate(piece, root, before, force=force) for piece in planned}
+    for piece in planned:
+        click.echo(f"{_WORDS[fates[piece.path]]} {root}{piece.path}{f' -> {piece.target}' if piece.target else ''}")
+        if dry_run and fates[piece.path] in {"new", "changed"} and not piece.target:
+            click.echo("".join(f"    {line}\n" for line in piece.content.splitlines()), nl=False)
+    if dry_run:
+        click.echo("Nothing was written. Next: `sudo costguard install`.")
+        return
+    _write(planned, fates, before, root)
+    kept = [path for path, what in fates.items() if what == "kept" and path != CONFIGURATION]
+    if kept:
+        click.echo(
+            f"Changed on this machine, and left alone: {', '.join(kept)}; `costguard install --force` replaces them."
+        )
+    if not root:
+        _start(changed=fates[UNIT] in {"new", "changed"}, no_start=no_start)
+    click.echo("Next: `costguard doctor` says whether this machine is guarded; the rules are in " + CONFIGURATION + ".")
+
+
+@click.command(short_help="Take back what `install` has done.")
+@click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
+@click.option("--purge", is_flag=True, help="Also remove the configuration, the history and what was changed since.")
+@click.option("--root", default="", metavar="FOLDER", help="Look below FOLDER, the root of an image.")
+def uninstall(*, dry_run: bool, purge: bool, root: str) -> None:
+    """Stop the service and remove every file that `costguard install` wrote, but not what somebody has changed since.
+
+    Configuration and history stay unless --purge is given. costguard itself is removed by what installed it. For root.
+
+    Example: sudo costguard uninstall --dry-run
+    """
+    root = root.rstrip("/")
+    _require_root(dry_run=dry_run, root=root)
+    before = Manifest.read(root)
+    if not before.pieces:
+        hint = (
+            "a unit that was copied by hand is removed by hand: `sudo systemctl disable --now costguard`, then its file"
+        )
+        raise CostguardError("`costguard install` has installed nothing here", hint, REFUSED)
+    gone = dict(installation.leftovers(root, before, purge=purge))
+    folders = [path for path in STATE if os.path.isdir(root + path) and (purge or path.startswith("/run/"))]
+    for path, goes in gone.items():
+        click.echo(f"{'remove ' if goes else 'keep   '} {root}{path}{'' if goes else '  (changed since)'}")
+    for path in folders:
+        click.echo(f"remove  {root}{path}/")
+    if dry_run:
+        click.echo("Nothing was removed. Next: `sudo costguard uninstall`.")
+        return
+    if not root and _systemd():
+        _systemctl("stop", NAME)
+    for path, goes in gone.items():
+        if goes:
+            installation.remove(root, path)
+    for path in folders:
+        shutil.rmtree(root + path, ignore_errors=True)
+    installation.remove(root, MANIFEST)
+    installation.remove_folders(root, before)
+    if not root and _systemd():
+        _systemctl("daemon-reload")
+        _systemctl("reset-failed", NAME)
+    left = [path for path, goes in gone.items() if not goes]
+    left += [path for path in (*STATE, DROP_INS) if os.path.isdir(root + path)]
+    click.echo(
+        f"Left: {', '.join(left)}; `sudo rm -r` removes them."
+        if left
+        else "Nothing of it is left but costguard itself."
+    )
+
+
+def _require_root(*, dry_run: bool, root: str) -> None:
+    if not dry_run and not root and os.geteuid() != 0:
+        raise CostguardError(
+            "only root can change the services of this machine",
+            "run it with sudo; --dry-run shows what it does",
+            REFUSED,
+        )
+    if not root and shutil.which("systemctl") is None:
+        hint = "have the service manager of this machine start `costguard run` (docs/history.md says what doctor knows)"
+        raise CostguardError("this machine has no systemd", hint, REFUSED)
+
+
+def _action() -> str:
+    """What a short configuration proposes: the cloud's stop where a plug-in recognises the machine."""
+    from costguard.cloud import api, dmi
+    from costguard.config.plug_ins import entries
+
+    machine = dmi.identity("/sys")
+    return "stop" if any(one.recognises(machine) for one in api.load(entries()).providers) else "shutdown"
+
+
+def _write(planned: list[installation.Piece], fates: dict[str, installation.Fate], before: Manifest, root: str) -> None:
+    written, folders = dict(before.pieces), list(before.folders)
+    for piece in planned:
+        if fates[piece.path] in {"new", "changed"}:
+            folders += installation.write(piece, root)
+            written[piece.path] = piece.digest
+    if written != before.pieces:
+        Manifest(written, folders).write(root)
+
+
+def _start(*, changed: bool, no_start: bool) -> None:
+    if not _systemd():
+        click.echo("No systemd runs here: the service starts at the next boot.")
+        return
+    _systemctl("daemon-reload")
+    if no_start:
+        return
+    # A service that runs has the code that it was started with.
+    _systemctl("restart" if changed else "start", NAME)
+
+
+def _systemd() -> bool:
+    return os.path.isdir("/run/systemd/system")
+
+
+def _systemctl(*words: str) -> None:
+    done = subprocess.run(["systemctl", *words], capture_output=True, text=True, timeout=SECONDS, check=False)
+    if done.returncode and words[0] not in {"stop", "reset-failed"}:
+        said = " ".join(done.stderr.split())
+        hint = f"`journalctl -u {NAME} -n 20` shows why"
+        raise CostguardError(f"`systemctl {' '.join(words)}` failed: {said}", hint, REFUSED)

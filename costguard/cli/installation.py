@@ -1,0 +1,199 @@
+"""What `costguard install` puts on a machine, and what it remembers of it, so that `costguard uninstall` takes back exactly that."""
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Literal, NamedTuple
+
+from costguard.doctor.service import NAME, SEARCHED, SHIPPED
+from costguard.errors import REFUSED, CostguardError
+from costguard.files import text_of
+from costguard.trust import weakness
+
+CONFIGURATION = "/etc/costguard/config.toml"
+MANIFEST = "/etc/costguard/.installed.json"
+UNIT = f"/etc/systemd/system/{NAME}"
+COMMAND = "/usr/local/bin/costguard"
+ENABLED = f"/etc/systemd/system/multi-user.target.wants/{NAME}"
+COMPLETIONS: Mapping[str, str] = {
+    "bash": "/usr/local/share/bash-completion/completions/costguard",
+    "zsh": "/usr/local/share/zsh/site-functions/_costguard",
+    "fish": "/usr/local/share/fish/vendor_completions.d/costguard.fish",
+}
+"""Where each shell looks by itself, outside of what the distribution's packages own."""
+
+Fate = Literal["new", "changed", "same", "kept"]
+"""``kept``: somebody else wrote or changed it, so it stays as it is."""
+
+SHORT = """\
+# costguard on this machine. Every option with its default: `costguard config init --path FILE`.
+mode = "dry-run"           # says what it would do; "live" lets it act
+kill_action = "{action}"{gap}# see docs/actions.md for what ends the bill
+# price_per_hour = 4.10    # without it a list price of the cloud is used where there is one
+# currency = "USD"
+
+# Who hears of it besides the terminals of this machine; the file has one address (Slack, mail, ...) and mode 600.
+# [notify.channels.team]
+# urls = "file:/etc/costguard/team.urls"
+"""
+
+
+class Piece(NamedTuple):
+    """A file, or a link where ``target`` is set."""
+
+    path: str
+    content: str = ""
+    target: str = ""
+
+    @property
+    def digest(self) -> str:
+        """What the manifest remembers of it."""
+        return hashlib.sha256((self.target or self.content).encode()).hexdigest()
+
+
+class Manifest(NamedTuple):
+    """What was written: digests by path; and the folders that did not exist before, outermost first."""
+
+    pieces: dict[str, str]
+    folders: list[str]
+
+    @classmethod
+    def read(cls, root: str) -> "Manifest":
+        """Of an earlier installation; empty where there was none. Raises CostguardError."""
+        text = text_of(root + MANIFEST, 1 << 18)
+        try:
+            found = json.loads(text) if text else {"pieces": {}, "folders": []}
+            return cls(dict(found["pieces"]), list(found["folders"]))
+        except (ValueError, KeyError, TypeError):
+            hint = f"remove {MANIFEST} and run `costguard install --force`"
+            raise CostguardError(f"{MANIFEST} is damaged", hint, REFUSED) from None
+
+    def write(self, root: str) -> None:
+        """Keep it beside the configuration."""
+        _replace(root + MANIFEST, json.dumps(self._asdict(), indent=1) + "\n")
+
+
+def script(*, judged: bool = True) -> list[str]:
+    """The command that starts this very installation, whatever the working directory and PATH.
+
+    ``judged``: raises CostguardError where others could change what root would run.
+    """
+    beside = os.path.join(os.path.dirname(sys.executable), "costguard")
+    words = [beside] if os.access(beside, os.X_OK) else [sys.executable, "-m", "costguard"]
+    for path in (
+        (words[0], os.path.realpath(sys.executable), os.path.dirname(os.path.realpath(SHIPPED))) if judged else ()
+    ):
+        if found := weakness(path, 0):
+            hint = (
+                "install it where only root can write, such as `sudo python3 -m venv /opt/costguard`; " + found.remedy
+            )
+            raise CostguardError(f"root would run what others can change: {found.reason}", hint, REFUSED)
+    return words
+
+
+def pieces(words: list[str], action: str) -> list[Piece]:
+    """Everything, in the order in which it is written. ``words``: what starts costguard."""
+    start = " ".join(_quoted(word) for word in [*words, "run"])
+    unit = text_of(SHIPPED, 1 << 18).replace("ExecStart=/usr/bin/env costguard run", f"ExecStart={start}")
+    gap = " " * max(1, 13 - len(action))
+    found = [Piece(CONFIGURATION, SHORT.format(action=action, gap=gap)), Piece(UNIT, unit), Piece(ENABLED, target=UNIT)]
+    found += [Piece(path, completion(shell)) for shell, path in COMPLETIONS.items()]
+    known = shutil.which("costguard", path=SEARCHED)
+    if len(words) == 1 and (known is None or known == COMMAND) and words[0] != COMMAND:
+        found.append(Piece(COMMAND, target=words[0]))
+    return found
+
+
+def completion(shell: str) -> str:
+    """The script that completes verbs and options in a shell. It asks costguard itself, so it is never out of date."""
+    from click.shell_completion import get_completion_class
+
+    from costguard.cli.main import main
+
+    kind = get_completion_class(shell)
+    assert kind is not None  # click knows all three
+    made = kind(main, {}, "costguard", "_COSTGUARD_COMPLETE")
+    return made.source_template % made.source_vars()
+
+
+def fate(piece: Piece, root: str, before: Manifest, *, force: bool) -> Fate:
+    """What becomes of it."""
+    path = root + piece.path
+    if not os.path.lexists(path):
+        return "new"
+    now = _digest(path)
+    if now == piece.digest:
+        return "same"
+    if piece.path == CONFIGURATION:  # it is the owner's from the first moment
+        return "kept"
+    return "changed" if force or now == before.pieces.get(piece.path) else "kept"
+
+
+def write(piece: Piece, root: str) -> list[str]:
+    """Write it whole; the folders that it needed, outermost first."""
+    made = []
+    folder = os.path.dirname(piece.path)
+    missing = []
+    while not os.path.isdir(root + folder):
+        missing.append(folder)
+        folder = os.path.dirname(folder)
+    for folder in reversed(missing):
+        os.mkdir(root + folder)
+        os.chmod(root + folder, 0o755)  # noqa: S103 - whatever the umask: everybody may look into folders of the system
+        made.append(folder)
+    _replace(root + piece.path, piece.content, piece.target)
+    return made
+
+
+def leftovers(root: str, before: Manifest, *, purge: bool) -> Iterator[tuple[str, bool]]:
+    """Each path of an installation and whether it is removed: not what somebody has changed since."""
+    for path, digest in {CONFIGURATION: "", **before.pieces}.items():
+        if os.path.lexists(root + path):
+            yield path, purge or _digest(root + path) == digest
+
+
+def remove(root: str, path: str) -> None:
+    """A file or a link."""
+    with suppress(FileNotFoundError):
+        os.unlink(root + path)
+
+
+def remove_folders(root: str, before: Manifest) -> None:
+    """Those that were made for it and are empty now."""
+    for folder in reversed(before.folders):
+        with suppress(OSError):
+            os.rmdir(root + folder)
+
+
+def _digest(path: str) -> str:
+    try:
+        if os.path.islink(path):
+            return Piece("", target=os.readlink(path)).digest
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return hashlib.sha256(file.read().encode("utf-8", "surrogateescape")).hexdigest()
+    except OSError:
+        return ""
+
+
+def _replace(path: str, content: str, target: str = "") -> None:
+    """Atomically, for everybody to read."""
+    partial = f"{path}.{os.getpid()}"
+    if target:
+        os.symlink(target, partial)
+    else:
+        with open(partial, "w", encoding="utf-8") as file:
+            os.fchmod(file.fileno(), 0o644)
+            file.write(content)
+    os.replace(partial, path)
+
+
+def _quoted(word: str) -> str:
+    """A word of ExecStart=; systemd.service(5)."""
+    plain = word.replace("%", "%%").replace("$", "$$").replace("\\", "\\\\").replace('"', '\\"')
+    return (
+        plain if plain.replace("/", "").replace("-", "").replace("_", "").replace(".", "").isalnum() else f'"{plain}"'
+    )

@@ -1,0 +1,48 @@
+"""Where this process runs: in a service of the system's own systemd, perhaps with fewer rights than root has elsewhere."""
+
+import os
+
+SYSTEMD_RUN = "systemd-run"
+_SETUID = 1 << 7
+"""CAP_SETUID; capabilities(7)."""
+
+
+def in_service(procfs: str = "/proc") -> bool:
+    """Whether it is root's, and belongs to a service that a running systemd started for the system."""
+    if _field(procfs, "Uid:", 1) != "0" or not os.path.isdir(f"{procfs}/self/root/run/systemd/system"):
+        return False
+    try:
+        with open(f"{procfs}/self/cgroup", encoding="utf-8", errors="replace") as file:
+            groups = [line.rstrip("\n").rpartition(":")[2] for line in file]
+    except OSError:
+        return False
+    return any(group.startswith("/system.slice/") and group.endswith(".service") for group in groups)
+
+
+def may_change_user(procfs: str = "/proc") -> bool:
+    """Whether it may become another user; where that cannot be seen, it will try."""
+    effective = _field(procfs, "CapEff:", 0)
+    return not effective or bool(int(effective, 16) & _SETUID)
+
+
+def command(within: float, procfs: str = "/proc") -> list[str]:
+    """What to put before a command line of costguard's own that becomes another user, so that it may; often nothing.
+
+    ``within``: seconds after which all of it is ended.
+    """
+    if may_change_user(procfs) or not in_service(procfs):
+        return []
+    path = next((found for folder in os.get_exec_path() if os.access(found := f"{folder}/{SYSTEMD_RUN}", os.X_OK)), "")
+    if not path:
+        return []
+    options = ("--wait", "--pipe", "--collect", "--quiet", "--no-ask-password", "--service-type=exec")
+    return [path, *options, f"--property=RuntimeMaxSec={within:g}", "--property=SyslogIdentifier=costguard", "--"]
+
+
+def _field(procfs: str, name: str, number: int) -> str:
+    """Of ``self/status``; empty where it cannot be read."""
+    try:
+        with open(f"{procfs}/self/status", encoding="utf-8", errors="replace") as file:
+            return next((line.split()[1 + number] for line in file if line.startswith(name)), "")
+    except OSError:
+        return ""

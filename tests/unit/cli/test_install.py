@@ -1,0 +1,153 @@
+"""Making it a service, and taking that back, below a folder that is the root of an image."""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from costguard.cli import installation
+from costguard.cli.main import main
+from costguard.config.load import load
+
+
+def run(verb: str, root: Path, *options: str) -> Result:
+    return CliRunner().invoke(main, [verb, "--root", str(root), *options])
+
+
+def tree(root: Path) -> dict[str, str]:
+    """Every path below, with its content, target or mode."""
+    found = {}
+    for path in sorted(root.rglob("*")):
+        name = str(path.relative_to(root))
+        found[name] = os.readlink(path) if path.is_symlink() else oct(path.stat().st_mode) if path.is_dir() else path.read_text()  # fmt: skip
+    return found
+
+
+def test_a_dry_run_shows_every_file_and_writes_none(tmp_path: Path) -> None:
+    """With its content: whoever asks decides by it."""
+    said = run("install", tmp_path, "--dry-run")
+    assert said.exit_code == 0, said.output
+    assert tree(tmp_path) == {}
+    run("install", tmp_path)
+    written = {f"/{name}" for name, text in tree(tmp_path).items() if not text.startswith("0o4")}
+    assert {line.split()[1].removeprefix(str(tmp_path)) for line in said.output.splitlines() if line.startswith("write ")} == written - {installation.MANIFEST}  # fmt: skip
+    assert "    Type=notify" in said.output
+
+
+def test_the_second_time_changes_nothing_and_uninstall_leaves_nothing(tmp_path: Path) -> None:
+    """Folders that were there stay, those that it made go."""
+    (tmp_path / "usr/local/share").mkdir(parents=True)
+    (tmp_path / "etc/systemd/system").mkdir(parents=True)
+    before = tree(tmp_path)
+    run("install", tmp_path)
+    first = tree(tmp_path)
+    again = run("install", tmp_path)
+    assert tree(tmp_path) == first
+    assert {line.split()[0] for line in again.output.splitlines() if line.split()[0] in {"write", "replace", "same"}} == {"same"}  # fmt: skip
+    said = run("uninstall", tmp_path)
+    assert said.exit_code == 0, said.output
+    assert tree(tmp_path) == before
+
+
+def test_what_somebody_has_changed_stays_and_is_named(tmp_path: Path) -> None:
+    """The configuration always; the unit until it is forced, or purged."""
+    run("install", tmp_path)
+    unit, configuration = (tmp_path / path[1:] for path in (installation.UNIT, installation.CONFIGURATION))
+    for file in (unit, configuration):
+        file.write_text(file.read_text() + "# mine\n")
+    said = run("install", tmp_path)
+    assert f"left alone: {installation.UNIT};" in said.output
+    assert unit.read_text().endswith("# mine\n")
+    run("install", tmp_path, "--force")
+    assert not unit.read_text().endswith("# mine\n")
+    assert configuration.read_text().endswith("# mine\n")
+    left = run("uninstall", tmp_path)
+    assert f"Left: {installation.CONFIGURATION};" in left.output
+    assert [name for name in tree(tmp_path) if "costguard" in name] == ["etc/costguard", "etc/costguard/config.toml"]
+
+
+def test_purge_removes_the_configuration_and_the_history_too(tmp_path: Path) -> None:
+    """What `uninstall` would keep is gone when that is asked for."""
+    run("install", tmp_path)
+    (tmp_path / installation.CONFIGURATION[1:]).write_text("# mine\n")
+    (tmp_path / "var/lib/costguard").mkdir(parents=True)
+    run("uninstall", tmp_path, "--purge")
+    assert [name for name in tree(tmp_path) if "costguard" in name] == []
+
+
+def test_a_configuration_that_was_there_before_is_never_touched(tmp_path: Path) -> None:
+    """It is named as left, and removed only where that is asked for."""
+    file = tmp_path / installation.CONFIGURATION[1:]
+    file.parent.mkdir(parents=True)
+    file.write_text('mode = "live"\n')
+    assert f"keep    {file}" in run("install", tmp_path).output
+    assert f"Left: {installation.CONFIGURATION};" in run("uninstall", tmp_path).output
+    assert file.read_text() == 'mode = "live"\n'
+    run("install", tmp_path)
+    run("uninstall", tmp_path, "--purge")
+    assert not file.exists()
+
+
+def test_without_an_installation_nothing_is_removed(tmp_path: Path) -> None:
+    """What was copied by hand is no business of it."""
+    said = run("uninstall", tmp_path)
+    assert (said.exit_code, "has installed nothing here" in said.output) == (3, True)
+
+
+def test_the_unit_starts_this_very_installation(tmp_path: Path) -> None:
+    """Whatever PATH a service has."""
+    run("install", tmp_path)
+    unit = (tmp_path / installation.UNIT[1:]).read_text()
+    (line,) = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
+    words = line.removeprefix("ExecStart=").replace('"', "").split()
+    assert words[-1] == "run"
+    assert Path(words[0]).parent == Path(sys.executable).parent
+    assert (tmp_path / installation.ENABLED[1:]).readlink() == Path(installation.UNIT)
+
+
+@pytest.mark.parametrize("path", ["/opt/my tools/costguard", "/opt/50%/costguard", "/opt/$HOME/costguard"])
+def test_the_unit_names_a_path_with_any_sign_in_it(path: str) -> None:
+    """As systemd reads it."""
+    unit = next(piece.content for piece in installation.pieces([path], "stop") if piece.path == installation.UNIT)
+    (line,) = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
+    assert line == f'ExecStart="{path.replace("%", "%%").replace("$", "$$")}" run'
+
+
+def test_the_short_configuration_is_valid_and_short(tmp_path: Path) -> None:
+    """Twelve lines at most; with the lines in it that are only proposed, too."""
+    run("install", tmp_path)
+    file = tmp_path / installation.CONFIGURATION[1:]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o644
+    text = file.read_text()
+    assert len(text.splitlines()) <= 12
+    assert load({"config": str(file)}, {}).settings.mode == "dry-run"
+    urls = tmp_path / "team.urls"
+    urls.write_text("json://127.0.0.1/\n")
+    urls.chmod(0o600)
+    lines = [line.removeprefix("# ") if line.startswith("# ") and ("=" in line or "[" in line) and ":" not in line.split("=")[0] else line for line in text.splitlines()]  # fmt: skip
+    file.write_text("\n".join(lines).replace("/etc/costguard/team.urls", str(urls)))
+    assert list(load({"config": str(file)}, {}).settings.notify.channels) == ["team"]
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completions_ask_costguard_itself(shell: str, tmp_path: Path) -> None:
+    """Each is the shell's own language, where that shell is there to judge."""
+    script = tmp_path / "script"
+    script.write_text(installation.completion(shell))
+    assert "_COSTGUARD_COMPLETE" in script.read_text()
+    if found := shutil.which(shell):
+        subprocess.run([found, "-n", script], check=True)
+
+
+def test_a_damaged_record_is_told(tmp_path: Path) -> None:
+    """It says what to do."""
+    run("install", tmp_path)
+    (tmp_path / installation.MANIFEST[1:]).write_text(json.dumps([]))
+    said = run("uninstall", tmp_path)
+    assert (said.exit_code, "is damaged" in said.output) == (3, True)
