@@ -16,7 +16,7 @@ def in_service(procfs: str = "/proc") -> bool:
             groups = [line.rstrip("\n").rpartition(":")[2] for line in file]
     except OSError:
         return False
-    return any(group.startswith("/system.slice/") and group.endswith(".service") for group in groups)
+    return any(group.endswith(".service") and not group.startswith("/user.slice/") for group in groups)
 
 
 def may_change_user(procfs: str = "/proc") -> bool:

@@ -24,9 +24,7 @@ def procfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def status(procfs: Path, uid: int, capabilities: str) -> None:
-    (procfs / "self/status").write_text(
-        f"Name:\tpython\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nCapEff:\t{capabilities}\n"
-    )
+    (procfs / "self/status").write_text(f"Name:\tpython\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nCapEff:\t{capabilities}\n")
 
 
 def test_what_becomes_another_user_has_a_unit_of_its_own_in_a_sandbox(procfs: Path) -> None:
@@ -35,6 +33,22 @@ def test_what_becomes_another_user_has_a_unit_of_its_own_in_a_sandbox(procfs: Pa
     assert found[0] == str(procfs / "systemd-run")
     assert {"--wait", "--pipe", "--collect", "--property=RuntimeMaxSec=12.5"} < set(found)
     assert found[-1] == "--"
+
+
+@pytest.mark.parametrize(
+    ("group", "counts"),
+    [
+        ("/system.slice/costguard.service", True),
+        ("/gpu.slice/costguard.service", True),  # Slice= in a drop-in
+        ("/user.slice/user-0.slice/session-1.scope", False),
+        ("/user.slice/user-0.slice/user@0.service/app.slice/costguard.service", False),
+        ("/", False),
+    ],
+)
+def test_a_service_is_one_of_the_system(procfs: Path, group: str, counts: bool) -> None:
+    """In whichever slice; not a terminal's, nor a user's own."""
+    (procfs / "self/cgroup").write_text(f"0::{group}\n")
+    assert outside.in_service(str(procfs)) is counts
 
 
 @pytest.mark.parametrize(("uid", "capabilities"), [(0, ALL), (1000, SANDBOX)])
