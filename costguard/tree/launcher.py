@@ -150,7 +150,10 @@ class Launcher:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # as this process got it
         # to write to a terminal from the background must not stop the launcher
-        self._signals = Signals([*FORWARDED, signal.SIGCHLD, signal.SIGCONT], [signal.SIGTTOU])
+        heeded = [
+            number for number in FORWARDED if signal.getsignal(number) is not signal.SIG_IGN
+        ]  # not those of nohup
+        self._signals = Signals([*heeded, signal.SIGCHLD, signal.SIGCONT], [signal.SIGTTOU])
         become_subreaper()
         self._tree = OwnTree(group.make(os.getpid()))
         own = find(os.getpid())

@@ -395,3 +395,17 @@ def test_a_signal_before_the_start_starts_nothing(guarded: Guarded, name: str) -
     out, _err = process.communicate(None, PATIENCE)
     assert (process.returncode, out) == (128 + getattr(signal, f"SIG{name}"), b"")
     guarded.until_gone()
+
+
+def test_a_signal_that_was_ignored_stays_ignored(guarded: Guarded) -> None:
+    """Under nohup a hang-up means nothing, however often it comes."""
+    guarded.gpus.set(util=90)
+    hold = f"trap '' HUP; exec {sys.executable} -m costguard exec {' '.join(QUICK)} -- sh -c 'echo $$ > pid; exec sleep 1000'"
+    process = subprocess.Popen(["sh", "-c", hold], env=guarded.environment, cwd=guarded.folder, start_new_session=True)
+    guarded.wait_for("pid")
+    for _ in range(3):
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.1)
+    assert process.poll() is None
+    process.terminate()
+    assert process.wait(PATIENCE) == 143
