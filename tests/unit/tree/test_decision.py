@@ -11,13 +11,13 @@ REST, WORK = Known(0.0), Known(0.6)
 LAUNCHED = 5000.0
 
 
-def end(judgement: Judgement, readings: dict[int, tuple[Reading, ...]], beats: int = 400) -> int | None:
-    """The number of the beat after which the tree is ended; every GPU rests where nothing is said."""
+def end(judgement: Judgement, readings: dict[int, tuple[Reading, ...]], beats: int = 400, begin: int = 1) -> int | None:
+    """The number of the beat after which the tree is ended; every GPU rests where nothing is said. ``begin``: the first one."""
     decision = Decision()
     keys = ("a", "b")
-    first = LAUNCHED + judgement.interval
+    first = LAUNCHED + begin * judgement.interval
     decision.begin(policy_of(judgement, Granted(keys), LAUNCHED, first))
-    for beat in range(1, beats):
+    for beat in range(begin, beats):
         seen = Observation(keys, readings.get(beat, (REST, REST)))
         for later in (0.0, 0.2 * judgement.interval):
             at = LAUNCHED + beat * judgement.interval + later
@@ -51,6 +51,12 @@ def test_one_busy_reading_keeps_it_for_a_whole_window() -> None:
     assert end(judgement, {3: (WORK, REST)}) == 8
     assert end(judgement, {1: (WORK, WORK), 2: (WORK, WORK)}) == 7
     assert end(judgement, {7: (Known(0.5), REST)}) == 12
+
+
+def test_a_watcher_that_begins_late_has_an_empty_window_and_the_same_delay() -> None:
+    """A driver that starts slowly, or a watcher that was started again: never sooner, and the delay is over when it was to be."""
+    judgement = judged(0.5, 6.0, 5, 12)
+    assert [end(judgement, {}, begin=begin) for begin in (1, 4, 12, 13, 30)] == [16, 16, 16, 17, 34]
 
 
 def test_an_unknown_gpu_empties_its_window_under_all_and_hinders_nobody_under_any() -> None:

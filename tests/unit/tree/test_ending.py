@@ -39,6 +39,7 @@ def test_kill_comes_after_the_grace_and_not_before(hard: Process) -> None:
     """By the clock that is given."""
     ending = Ending(lambda: lives(hard), Finish(signal.SIGTERM, 10.0), 100.0, print)
     assert not ending.step(109.9)
+    time.sleep(0.1)  # what is killed takes a moment to be gone
     assert lives(hard)
     assert not ending.step(110.0)
     end = time.monotonic() + 30
