@@ -24,7 +24,7 @@ from costguard.tree.jobs import Finish, Launched, LaunchJob, WatchJob, Word
 from costguard.tree.members import OwnTree, mark_of, put_on
 from costguard.tree.processes import Process, find, named, send
 from costguard.tree.signals import Received, Signals, become_subreaper
-from costguard.tree.speech import Speech
+from costguard.tree.speech import Speech, fill_standard
 from costguard.trust import clean
 
 REFUSED, CANNOT_RUN, NOT_FOUND = 3, 126, 127
@@ -177,7 +177,7 @@ class Launcher:
             self._start_watcher()  # before the command, so that there is no moment without one
             code = self._wait_for_guard() if self._job.require_gpu else None
             code = self._launch() if code is None else code
-            return self._wait() if code is None else code
+            return self._wait_anyhow() if code is None else code
         finally:
             self._watching.end()
             if self._tree.folder:
@@ -267,6 +267,22 @@ class Launcher:
             self._start_watcher()
 
     # -- waiting ---------------------------------------------------------------------------------------------
+
+    def _wait_anyhow(self) -> int:
+        """A bug here must not cost the command its life: then it is waited for, and nothing more."""
+        try:
+            return self._wait()
+        except Exception as error:  # noqa: BLE001 - the launcher's boundary
+            self._speech.say(
+                f"internal error ({type(error).__name__}: {error}), please report it; the command goes on unguarded"
+            )
+        # a signal now ends the launcher, and then the watcher ends the tree
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._signals.before)
+        while self._status is None:
+            pid, status = os.waitpid(-1, 0)
+            if pid == self._leader:
+                self._status = status
+        return self._code()
 
     def _wait(self) -> int:
         """Wait for the leader, and for whom it leaves behind."""
@@ -447,6 +463,7 @@ def main() -> int:
     """Run the job whose descriptor is the one argument."""
     with open(int(sys.argv[1]), "rb") as file:
         job = from_line(LaunchJob, file.read())
+    fill_standard(inheritable=False)
     return Launcher(job).run()
 
 

@@ -1,5 +1,6 @@
 """What costguard says beside a command's own output: on standard error, and only what somebody must know."""
 
+import os
 import time
 
 from costguard.host.console import Console
@@ -24,3 +25,13 @@ class Speech:
         now = time.time()
         stamp = f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))}.{int(now % 1 * 1000):03d} "
         self._console.say(f"{stamp if self._stamped else ''}{NAME}: {text}")
+
+
+def fill_standard(*, inheritable: bool) -> None:
+    """Open /dev/null in place of standard streams that this process got closed: nothing else may get their numbers.
+
+    ``inheritable``: also for the programs that it starts; else they get them closed, as it did.
+    """
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(fd, inheritable)
+    os.close(fd)

@@ -26,7 +26,7 @@ from costguard.tree.granted import Granted, granted
 from costguard.tree.jobs import Launched, WatchJob, Word
 from costguard.tree.members import Followed
 from costguard.tree.processes import named, send
-from costguard.tree.speech import Speech
+from costguard.tree.speech import Speech, fill_standard
 
 FOLLOW_SECONDS = 1.0
 """Between two looks at the tree."""
@@ -302,6 +302,7 @@ def _unknown(seen: Observation, devices: Mapping[str, Device]) -> str:
 def main() -> int:
     """Serve the launcher on standard input and output."""
     os.closerange(3, 1 << 20)  # the caller's files are the command's and the launcher's
+    fill_standard(inheritable=True)
     line = _first_line()
     if not line:
         return 0

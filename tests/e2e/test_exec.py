@@ -97,6 +97,26 @@ def test_the_end_is_noticed_at_once(guarded: Guarded) -> None:
     assert time.monotonic() - before < 1.0
 
 
+@pytest.mark.parametrize(
+    "closed", ["<&- >&- 2>&-", *(pytest.param(one, marks=pytest.mark.thorough) for one in ("<&-", ">&-", "2>&-"))]
+)
+def test_streams_that_are_closed_stay_closed(guarded: Guarded, closed: str) -> None:
+    """For the command; and the guard does without them."""
+    lists = "sh -c 'ls -l /proc/$$/fd > fds; exec sleep "
+
+    def run(line: str) -> int:
+        return subprocess.run(["sh", "-c", f"{line} {closed}"], env=guarded.environment, cwd=guarded.folder, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=PATIENCE, check=False, start_new_session=True).returncode  # fmt: skip
+
+    def found() -> list[str]:
+        return [line.split(maxsplit=8)[8] for line in (guarded.folder / "fds").read_text().splitlines()[1:]]
+
+    assert run(f"{lists}0'") == 0
+    native = found()
+    assert run(f"{sys.executable} -m costguard exec {' '.join(QUICK)} -- {lists}1000'") == 124
+    assert found() == native
+    guarded.until_gone()
+
+
 # -- idle ----------------------------------------------------------------------------------------------------
 
 
@@ -341,6 +361,25 @@ def test_children_that_were_there_before_are_foreign(guarded: Guarded) -> None:
     other = processes.find(int((guarded.folder / "other").read_text()))
     assert other is not None
     processes.send(other, signal.SIGKILL)
+
+
+BROKEN = """
+import sys
+from costguard.tree.jobs import Finish, Judgement, LaunchJob
+from costguard.tree.launcher import Launcher
+class Broken(Launcher):
+    def _turn(self, until): raise RuntimeError('a bug')
+job = LaunchJob(('sh', '-c', 'sleep 0.3; exit 7'), Judgement(0.01, 5.0, 300.0, 60.0, 'all'), Finish(15, 1.0), 124, False, False, False)
+sys.exit(Broken(job).run())
+"""
+
+
+def test_a_bug_of_the_launcher_does_not_cost_the_work(guarded: Guarded) -> None:
+    """It is said, and the command ends by itself."""
+    done = subprocess.run([sys.executable, "-c", BROKEN], env=guarded.environment, cwd=guarded.folder, capture_output=True, text=True, timeout=PATIENCE, check=False, start_new_session=True)  # fmt: skip
+    assert done.returncode == 7
+    assert "internal error (RuntimeError: a bug), please report it" in done.stderr
+    guarded.until_gone()
 
 
 # -- signals -------------------------------------------------------------------------------------------------
