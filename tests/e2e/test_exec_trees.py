@@ -137,3 +137,16 @@ def test_nobody_is_left_and_nobody_else_is_touched(guarded: Guarded, part: int) 
             guarded.wait_for("pid")
             end(guarded, process, chance)
         guarded.until_gone()
+
+
+@pytest.mark.usefixtures("strangers")
+@pytest.mark.parametrize("part", range(4))
+def test_a_launcher_killed_at_any_moment_leaves_nobody(guarded: Guarded, part: int) -> None:
+    """From before it started anything to when everything runs."""
+    guarded.gpus.set(util=90)
+    for run in range(10):
+        process = guarded.start(*QUICK, *python(GROW, json.dumps(tree(random.Random(100 * part + run), ends=False))))
+        time.sleep(0.1 + (10 * part + run) * 0.01)
+        process.kill()
+        process.wait(PATIENCE)
+        guarded.until_gone()
