@@ -15,7 +15,7 @@ BOOT_SECONDS = 240.0
 """Until it answers, under software emulation on a busy core."""
 
 COMMAND_SECONDS = 120.0
-OFF_SECONDS = 120.0
+OFF_SECONDS = 240.0
 
 ACCELERATOR = os.environ.get("COSTGUARD_VM_ACCELERATOR", "tcg")
 """`tcg` is software emulation, which works everywhere; `kvm` is ten times as fast where it works."""

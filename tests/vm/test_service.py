@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from costguard.testing.nvml import Process
 from tests.vm.guarded import CONFIGURATION, Guarded
 
 pytestmark = pytest.mark.timeout(900)
@@ -20,7 +21,7 @@ timeout = "60s"
 
 [hooks]
 pre_stop = ["/usr/local/bin/owners", "hook"]
-timeout = "5s"
+timeout = "20s"
 """
 PROBE = """
 [senses.probe]
@@ -30,7 +31,7 @@ every = "10s"
 """
 OURS = (
     "/usr/local/bin/owners", "/usr/local/bin/probe", "/srv/", "/home/", "/etc/systemd/system/costguard.service.d",
-    "/var/lib/systemd", "/var/fill", "/var/lib/private", "/etc/resolv.conf", "/etc/machine-id",
+    "/srv", "/var/lib/systemd", "/var/fill", "/var/lib/private", "/etc/resolv.conf", "/etc/machine-id",
 )  # fmt: skip
 """What the tests themselves, and systemd, have written meanwhile."""
 OWNERS = """\
@@ -63,11 +64,13 @@ def test_a_warning_reaches_who_sits_at_a_console_without_an_entry_in_utmp(guarde
     """A serial console, a container's terminal: who works there is told by its processes."""
     sits = "chown alice:tty /dev/ttyS1; chmod 620 /dev/ttyS1; setsid --ctty runuser -u alice -- sleep 10000 </dev/ttyS1 >/dev/ttyS1 2>&1 &"
     guarded.shell(sits)
-    guarded.move(util=90)
+    pid = int(guarded.shell("runuser -u bob -- setsid sleep 10000 >/dev/null 2>&1 & sleep 1; pgrep -u bob sleep"))
+    guarded.move(util=90, processes=[Process(pid)])
     guarded.until(lambda: guarded.status()["armed"])
     guarded.move(util=0)
     guarded.until(lambda: "costguard" in guarded.terminal, seconds=200)
-    guarded.move(util=90)
+    assert "bob" in guarded.terminal  # who holds the GPUs, though it is another user
+    guarded.move(util=90, processes=[])
 
 
 def test_it_comes_back_after_a_kill_with_a_full_disk(guarded: Guarded) -> None:
@@ -91,6 +94,18 @@ def test_no_trick_of_an_ordinary_user_keeps_it_from_coming_back(guarded: Guarded
         lambda: guarded.shell("systemctl is-active costguard", check=False).strip() == "active" and guarded.sees_gpus()
     )
     guarded.shell("pkill -u bob flock; pkill -u bob sleep; true", check=False)
+
+
+def test_a_live_shutdown_powers_off_and_the_next_boot_closes_the_incident(guarded: Guarded) -> None:
+    """What was done is known afterwards."""
+    guarded.configure(LIVE)
+    guarded.shell("costguard stop --yes >/dev/null 2>&1 &")
+    guarded.off()
+    guarded.boot()
+    guarded.move(util=0)  # its script was in memory
+    guarded.run("systemctl", "restart", "costguard")
+    guarded.until(guarded.sees_gpus)
+    assert "closed" in guarded.shell("costguard history --json")
 
 
 def test_a_hook_may_do_what_the_agent_may_not(guarded: Guarded) -> None:
@@ -121,27 +136,14 @@ def test_a_hook_ends_with_its_time_and_a_command_with_the_agent(guarded: Guarded
     guarded.until(lambda: not guarded.shell("pgrep -f 'sleep 432[12]'", check=False))
 
 
-def test_a_live_shutdown_powers_off_and_the_next_boot_closes_the_incident(guarded: Guarded) -> None:
-    """What was done is known afterwards."""
-    guarded.configure(LIVE)
-    guarded.shell("costguard stop --yes >/dev/null 2>&1 &")
-    guarded.off()
-    guarded.boot()
-    guarded.move(util=0)
-    guarded.run("systemctl", "restart", "costguard")
-    guarded.until(guarded.sees_gpus)
-    assert "closed" in guarded.shell("costguard history --json")
-
-
 def test_uninstall_leaves_nothing_but_what_it_says(guarded: Guarded) -> None:
     """By every path of the disk, before and after."""
     said = guarded.shell("costguard uninstall").splitlines()[-1]
-    after = {line for line in guarded.files() if not any(part in line.split()[0] for part in OURS)}
-    changed = {line.split()[0] for line in guarded.before ^ after}
+    changed = {line.split()[0] for line in guarded.before ^ guarded.files()}
     assert (
         said
         == "Left: /etc/costguard/config.toml, /var/lib/costguard, /etc/systemd/system/costguard.service.d; `sudo rm -r` removes them."
     )
-    left = {path for path in changed if not path.startswith(("/var/lib/costguard", "/etc/costguard"))}
+    left = {path for path in changed if not path.startswith(("/var/lib/costguard", "/etc/costguard", *OURS))}
     assert left == set()
     assert guarded.run("systemctl", "status", "costguard", check=False).code == 4  # no such unit
