@@ -107,7 +107,10 @@ def _hidden_parts(given: str) -> list[str]:
         rest = found.group(3)
         authority, _, path = rest.partition("/")
         parts += [path, "/" + path, *filter(_MADE_UP.search, re.split(r"[/?#&=]", path))]
-        parts += authority.rpartition("@")[0].split(":")
+        server, *query = re.split(r"[/?#\\]", rest, maxsplit=1)
+        parts += filter(_MADE_UP.search, re.split(r"[/?#&=]", "".join(query)))
+        for user in (authority.rpartition("@")[0], server.rpartition("@")[0]):
+            parts += user.split(":")
         if found.group(1).lower() not in _WEB:
             parts += [authority, rest]
     for pattern in _SECRETS:

@@ -520,6 +520,7 @@ class Loop:
         """Of this machine, for messages that the engine does not write."""
         policy, instance = self.policy, self._last.state.core.instance
         own = {"instance": instance, "price_per_hour": policy.price_per_hour, "currency": policy.currency}
+        own["saving_limit"] = policy.saving_limit
         return {**own, **self.cloud.message_facts}
 
     def _apply_cloud_settings(self) -> None:

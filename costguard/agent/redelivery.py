@@ -3,6 +3,7 @@
 What nobody took of a countdown or its end is the engine's own matter: it counts as not told, and is repeated to all.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from costguard.agent.task import NEVER, NOT_IN_TIME, Task, TaskError
@@ -28,10 +29,12 @@ class Pending(NamedTuple):
 
 
 class Redelivery:
-    """The messages that wait, of which one at a time is sent. ``attempts``: tries for each in all."""
+    """The messages that wait, of which one at a time is sent. ``attempts``: tries for each in all; ``holds``: whether one is still true."""
 
-    def __init__(self, host: Host, record: "Record | None" = None) -> None:
-        self._host, self._record = host, record
+    def __init__(
+        self, host: Host, record: "Record | None" = None, holds: Callable[[TellJob], bool] = lambda _job: True
+    ) -> None:
+        self._host, self._record, self._holds = host, record, holds
         self._task = Task(host, "notify", Told)
         self._queue: list[Pending] = []
         self._sending: Pending | None = None
@@ -40,7 +43,7 @@ class Redelivery:
     def told(self, job: TellJob, answer: Told, now: float, tries: int = 1) -> None:
         """Keep a warning, or what is graver, for the channels that did not take it."""
         lost = tuple(name for name in job.channels if name in answer.failed and name not in answer.reached)
-        if not lost or job.message.level == "info":
+        if not lost or job.message.level == "info" or not self._holds(job):
             return
         if tries >= self.attempts:
             self._say(

@@ -32,6 +32,8 @@ RECEIPT_LIMIT = 4096
 SAME_INCIDENT_SECONDS = 2.0
 """A message leaves the machine so much later where an earlier one of the same incident is still on its way."""
 
+INCIDENTS_KEPT = 8
+
 FOLLOWED_UP = frozenset(("warning", *ENDS.values(), "failed"))
 """Kinds of messages that the engine itself repeats while nobody took them."""
 
@@ -69,6 +71,7 @@ class Workers:
         self._waiting: dict[str, tuple[float, Check | Prepare]] = {}  # by effect id: when to start it
         self._running: list[Worker] = []
         self._quota: Quota | None = None  # made, and loaded, with the first message that leaves the machine
+        self._latest: dict[str, str] = {}  # by incident: the message that says what holds now
         self._redelivery: Redelivery | None = None  # made, and loaded, when a channel has failed
         self.price: Mapping[str, object] = {}
         """This machine's price, from the last plan that asked the cloud for it."""
@@ -100,8 +103,10 @@ class Workers:
     def tell(self, effect: Tell, now: float, facts: Mapping[str, object]) -> Outcome | None:
         """The same for a message to people; ``facts`` are added to its own."""
         draft = Draft(effect.id, effect.kind, effect.level, {**facts, **effect.facts})
-        if self._redelivery is not None:
-            self._redelivery.overtaken(draft.facts.get("incident"))
+        if incident := str(draft.facts.get("incident") or draft.facts.get("overtakes") or ""):
+            self._latest = {**dict([*self._latest.items()][-INCIDENTS_KEPT:]), incident: draft.id}
+            if self._redelivery is not None:
+                self._redelivery.overtaken(incident)
         job = self.message(draft)._replace(pause=self._jitter.before_message(effect, self.config))
         why = ""
         if (beyond := self._beyond) and (why := self._held_back(effect, now)):
@@ -299,9 +304,13 @@ class Workers:
         if self._redelivery is None:
             from costguard.agent.redelivery import Redelivery
 
-            self._redelivery = Redelivery(self._host, self._record)
+            self._redelivery = Redelivery(self._host, self._record, self._holds)
         self._redelivery.attempts = int(self.config["notify"].get("attempts") or 3)
         self._redelivery.told(job, answer._replace(failed=beyond), now)
+
+    def _holds(self, job: TellJob) -> bool:
+        """Whether no later message of its incident says something else."""
+        return self._latest.get(str(job.message.facts.get("incident") or ""), job.message.id) == job.message.id
 
     def _acted(self, worker: Worker, answer: ActionAnswer, now: float) -> Outcome | None:
         if answer.saving:

@@ -52,13 +52,14 @@ def hold(turn: Turn, event: AskHold) -> None:
     # the least price is what it costs: a countdown that it ends begins anew, else a look at the machine
     least = max(policy.grace if core.phase == WARNING else 0.0, policy.interval)
     price = 0.0 if event.uid == ROOT else min(free, max(seconds - mine, least))
-    if core.phase == WARNING:
+    ended = core.incident.id if core.phase == WARNING and core.incident is not None else ""
+    if ended:
         _end_countdown(turn, event.owner)
     before = sum(held.refundable for held in core.people.holds if held.key == key and held.until > event.at)
     until = event.at + seconds
     granted = Hold(event.owner, event.reason, until, event.wall + seconds, event.uid, before + max(0.0, price - least))
     _charge(turn, key, price)
-    _grant(turn, granted, seconds, countdown=core.phase == WARNING)
+    _grant(turn, granted, seconds, ended=ended)
     cut = "" if seconds == event.seconds else f" (you asked for {event.seconds:.0f} s, more than the limit allows)"
     _answer(turn, event.client, f"held for {seconds:.0f} s{cut}", done=True)
 
@@ -153,12 +154,12 @@ def _end_countdown(turn: Turn, owner: str) -> None:
     turn.watch()
 
 
-def _grant(turn: Turn, granted: Hold, seconds: float, *, countdown: bool) -> None:
-    """Keep the hold, and tell it, unless one of the same user was told just now; ``countdown``: it ended one."""
+def _grant(turn: Turn, granted: Hold, seconds: float, *, ended: str) -> None:
+    """Keep the hold, and tell it, unless one of the same user was told just now; ``ended``: the incident whose countdown it ended."""
     holds, told = turn.people.holds, _told_lately(turn)
     turn.people = turn.people._replace(holds=(*(hold for hold in holds if hold.key != granted.key), granted))
     before = next((hold.until for hold in holds if hold.key == granted.key), turn.at)
-    if countdown or granted.key not in dict(told) or granted.until - before > HOLD_IS_NEWS_SECONDS:
+    if ended or granted.key not in dict(told) or granted.until - before > HOLD_IS_NEWS_SECONDS:
         owner, until = granted.owner, granted.wall
         facts: dict[str, object] = {
             "owner": owner,
@@ -166,8 +167,8 @@ def _grant(turn: Turn, granted: Hold, seconds: float, *, countdown: bool) -> Non
             "hold_seconds": seconds,
             "hold_until_wall": until,
         }
-        facts |= {"ended_countdown": True} if countdown else {}
-        told = _tell(turn, "held", granted.key, told, facts, always=countdown or granted.uid == ROOT)
+        facts |= {"ended_countdown": True, "overtakes": ended} if ended else {}
+        told = _tell(turn, "held", granted.key, told, facts, always=bool(ended) or granted.uid == ROOT)
     turn.people = turn.people._replace(told=told)
 
 

@@ -41,12 +41,16 @@ class Summary(NamedTuple):
     holders: tuple[tuple[str, int], ...]  # who held it, and how often
 
 
-def of(path: str, since: float, until: float, price: Rate | None) -> Summary:
-    """Summarize a stretch of the history. Raises `query.HistoryError` where it cannot be read."""
+def of(path: str, since: float, until: float, price: Rate | None, limit: float | None = None) -> Summary:
+    """Summarize a stretch of the history; of each stop that a dry run told at most ``limit`` seconds count as money.
+
+    Raises `query.HistoryError` where it cannot be read.
+    """
     with query.reading(path) as database:
         days = query.days(database, since, until)
         events = [event for event in query.events(database, since) if event.wall <= until]
-        would_off = stayed_up(database, events, since, until)
+        spans = stayed_up(database, events, since, until)
+    would_off, counting = sum(spans), sum(span if limit is None else min(span, limit) for span in spans)
     price = price or savings.last_rate(events)
     recent = [event for event in events if event.wall >= since]
     incidents = [found for found in summaries(events) if found.opened >= since]
@@ -59,7 +63,7 @@ def of(path: str, since: float, until: float, price: Rate | None) -> Summary:
         sum(found.result in STOPPED for found in incidents), told["warning"],
         sum(found.result == "would" for found in incidents), would_off, told["unknown_alarm"],
         sum(saved) if saved else None,
-        price.cost(would_off) if price else None, price.cost(quiet) if price else None, price.currency if price else "",
+        price.cost(counting) if price else None, price.cost(quiet) if price else None, price.currency if price else "",
         tuple(found.words for found in incidents if found.result in TROUBLED)[-NAMED:],
         _nearly(incidents), _holders(recent),
     )  # fmt: skip
@@ -82,11 +86,11 @@ def _holders(events: Iterable[Event]) -> tuple[tuple[str, int], ...]:
     return tuple(owners.most_common(NAMED))
 
 
-def stayed_up(database: sqlite3.Connection, events: Iterable[Event], since: float, until: float) -> float:
-    """Seconds for which it was on after stops that a dry run only told, also those of before."""
+def stayed_up(database: sqlite3.Connection, events: Iterable[Event], since: float, until: float) -> list[float]:
+    """For how many seconds it was on after each stop that a dry run only told, also one of before."""
     stood = query.phase_before(database, since)
     spans = _latched([stood, *events] if stood else events, since, until)
-    return sum(query.watched(database, begin, end) for begin, end in spans)
+    return [query.watched(database, begin, end) for begin, end in spans]
 
 
 def _latched(events: Iterable[Event], since: float, until: float) -> Iterator[tuple[float, float]]:

@@ -35,6 +35,7 @@ PERMANENT = re.compile(r"\b5\d\d\b")
 """In what a mail server answered: a refusal that lasts. Source: RFC 5321, 4.2.1."""
 
 PAUSE_SECONDS, PAUSE_LONGEST_SECONDS = 1.0, 8.0
+CONNECT_SECONDS, TEXT_SECONDS = 8.0, 6.0
 TOO_MANY = 429
 HOPELESS = frozenset((301, 302, 303, 307, 308, 401, 404, 410, TOO_MANY))
 """Answers of HTTP that have nothing to do with a picture. One of 403 may: what looks into messages refuses it so."""
@@ -180,8 +181,9 @@ def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes 
     while True:
         _exchange.begin(max(_LETTERS.findall(message.title), key=len, default=""))
         left = end - time.monotonic()
-        patience = max(1.0, min(8.0, left / 3.0 if picture else left))
-        plugin.socket_connect_timeout = plugin.socket_read_timeout = patience
+        plugin.socket_connect_timeout = max(1.0, min(CONNECT_SECONDS, left / 3.0 if picture else left))
+        # who has taken it and answers late would get it twice; a text alone needs a little time, should its picture be refused
+        plugin.socket_read_timeout = max(1.0, left - TEXT_SECONDS if picture else left)
         if _handed_over(message, plugin, picture):
             return Sent(service, note=note)
         trouble, hint, passing = _trouble(url)
@@ -245,6 +247,16 @@ def _plugin(url: str) -> Plugin | None:
 
 NO_ADDRESS = Sent("?", "this line is no address", "write it as SERVICE://…, as docs/notify.md has them")
 """Nothing of such a line is repeated, not even its first word: it may be a bare token."""
+
+
+IN_CLEAR = Sent("E-Mail", "its password would go over the network in clear", "write mailtos:// instead of mailto://")
+
+
+def _bares_password(plugin: Plugin, url: str) -> bool:
+    """Whether mail would be sent without TLS and with a password, which its owner has not asked for; to this machine it may."""
+    bare = getattr(plugin, "secure_mode", "") == "insecure" and bool(getattr(plugin, "password", ""))
+    here = str(getattr(plugin, "smtp_host", "")) in {"localhost", "127.0.0.1", "::1"}
+    return bare and not here and "mode=insecure" not in url
 
 
 def _unusable(schema: str) -> Sent:
@@ -394,6 +406,8 @@ def _one(
         if plugin is None:
             schema, separator, _ = url.partition("://")
             found[key] = _unusable(schema.lower()) if separator else NO_ADDRESS
+        elif _bares_password(plugin, url):
+            found[key] = IN_CLEAR._replace(service=str(plugin.service_name))
         else:
             found[key] = send(message, url, plugin, end, picture, note)
     except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises, the other addresses count

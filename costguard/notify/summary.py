@@ -33,8 +33,10 @@ def due(draft: Draft, now: float) -> Draft | None:
     if now < next_due(since, every):
         return None
     price = rate(draft.facts.get("price_per_hour"), draft.facts.get("currency"), _mapping(draft.facts.get("price")))
+    given = draft.facts.get("saving_limit")
+    limit = float(given) if isinstance(given, int | float) else None
     try:
-        found = summary.of(os.path.join(state, FILE), max(since, now - LONGEST_SECONDS), now, price)
+        found = summary.of(os.path.join(state, FILE), max(since, now - LONGEST_SECONDS), now, price, limit)
     except HistoryError as error:
         return draft._replace(facts={**draft.facts, "error": str(error)})
     return draft._replace(facts={**draft.facts, **found._asdict()})

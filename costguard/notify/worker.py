@@ -134,7 +134,7 @@ def written(draft: Draft, hold_url: str = "") -> Message:
 def link(hold_url: str, draft: Draft) -> str:
     """The owner's link for this machine and incident; empty where there is none."""
     names = {
-        "instance": draft.facts.get("instance"),
+        "instance": str(draft.facts.get("instance") or "").rpartition(":")[2],  # as the cloud's own commands take it
         "machine": os.uname().nodename,
         "incident": draft.facts.get("incident"),
     }

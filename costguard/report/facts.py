@@ -93,7 +93,7 @@ def read(
         path, machine or (last.machine if last else ""), last.instance if last else "", begin, now,
         tuple(query.days(database, since, now)), savings.off_by_day(recent, since), price, tuple(summaries(recent)),
         tuple(holds), unknown, left_out, tuple(_stretches(database, begin, now)), bands.labels(found),
-        limits[-1] if limits else None, bands.number(recorded), summary.stayed_up(database, recent, begin, now), tuple(_bills(found)),
+        limits[-1] if limits else None, bands.number(recorded), sum(summary.stayed_up(database, recent, begin, now)), tuple(_bills(found)),
     )  # fmt: skip
 
 

@@ -337,7 +337,7 @@ def test_a_link_of_the_owner_stands_in_the_warning(tmp_path: Path) -> None:
         web.shutdown()
     lines = str(web.bodies["fine"]["message"]).splitlines()
     assert lines[0].startswith("To postpone it: `costguard hold 2h`")
-    assert lines[1] == "To hold it without a login: https://hold.example.org/aws%3Ai-1%2F%3Fx?why=b1-i1"
+    assert lines[1] == "To hold it without a login: https://hold.example.org/i-1%2F%3Fx?why=b1-i1"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
@@ -457,3 +457,16 @@ def test_a_history_that_cannot_be_read_is_said(tmp_path: Path) -> None:
 def test_the_kinds_of_the_configuration_are_those_that_are_written() -> None:
     """A new kind of message can be named in `kinds`."""
     assert set(KINDS) == set(_KINDS)
+
+
+def test_a_mail_password_never_goes_in_clear_unless_its_owner_says_so(tmp_path: Path) -> None:
+    """`mailto://` with a password means no TLS to apprise; the documented line has it."""
+    urls = {
+        "bare": f"mailto://{CANARY}:{CANARY}pass@192.0.2.1?from=box@example.org&to=ann@example.org",
+        "asked": f"mailto://{CANARY}:{CANARY}pass@127.0.0.1:1?from=box@example.org&to=ann@example.org",
+    }
+    channels = {name: {"urls": written(tmp_path, name, url)} for name, url in urls.items()}
+    answer, printed = tell(tmp_path, channels, deadline=3.0)
+    assert "would go over the network in clear (write mailtos://" in answer["failed"]["bare"]
+    assert "clear" not in answer["failed"]["asked"]
+    assert CANARY not in printed

@@ -128,3 +128,13 @@ def test_no_text_takes_long(text: str) -> None:
     began = time.process_time()
     mask(text)
     assert time.process_time() - began < 2.0
+
+
+@pytest.mark.parametrize("given", [
+    "mailto://USER:longPASSWORD99c4n4ry@smtp.example.org?from=a@example.org&to=b@example.org",
+    "mailto://USER:longPASSWORD99c4n4ry@smtp.example.org/?from=a@example.org&to=b@example.org",
+    "mailto://smtp.example.org?user=u&pass=longPASSWORD99c4n4ry&from=a@example.org",
+])  # fmt: skip
+def test_the_password_of_a_known_address_is_hidden_wherever_its_query_has_an_at(given: str) -> None:
+    """A mail server that repeats it in its answer tells nobody."""
+    assert "PASSWORD99" not in mask("535 bad password longPASSWORD99c4n4ry", [given])

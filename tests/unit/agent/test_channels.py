@@ -360,3 +360,23 @@ def test_what_a_dry_run_tells_once_a_day_is_tried_again_until_somebody_has_it() 
     other = begin(crew.workers, would._replace(id="m3", facts={"mode": "dry-run", "incident": "i2"}), NOW + 20.0)
     assert other is not None
     assert "summary" in other.proof
+
+
+def test_a_hold_overtakes_the_warning_that_it_ended() -> None:
+    """Whoever has not got the warning yet is not told of a stop that will not come; nor if that is found out only afterwards."""
+    for late in (False, True):
+        crew = Crew()
+        warning = Tell("w", "warning", "warning", {"incident": "i1"})
+        held = Tell("h", "held", "info", {"ended_countdown": True, "overtakes": "i1"})
+        if late:
+            begin(crew.workers, warning, NOW)
+            begin(crew.workers, held, NOW + 1.0)
+            answer = json.dumps({"reached": {"team": "x"}, "failed": {"mail": "HTTP 503"}}).encode()
+            wrote(crew.workers, 1, answer, NOW + 2.0)
+            ended(crew.workers, 1, 0, NOW + 2.0)
+        else:
+            crew.told(warning, NOW, {"team": "x"}, {"mail": "HTTP 503"})
+            begin(crew.workers, held, NOW + 1.0)
+        sent = len(crew.channels)
+        crew.workers.late(NOW + 100.0)
+        assert len(crew.channels) == sent, "the warning is not sent again"

@@ -59,6 +59,9 @@ def test_a_dry_run_counts_what_it_would_have_saved_until_work_came_back(tmp_path
     assert (found.would, found.warnings, found.stops) == (2, 1, 0)
     assert found.would_off == pytest.approx(2 * HOUR + 3000.0, abs=1800.0)  # two hours, then until the record ends
     assert found.would_save == pytest.approx(found.would_off / HOUR * 36.0)
+    limited = summary.of(str(tmp_path / "history.sqlite"), START - HOUR, NOW, PRICE, HOUR / 2)
+    assert limited.would_off == found.would_off
+    assert limited.would_save == pytest.approx(2 * 18.0), "as in live mode"
 
 
 def test_what_was_stopped_what_it_saved_and_what_went_wrong(tmp_path: Path) -> None:
