@@ -65,7 +65,7 @@ class Machine:
         self._script: Iterator[Phase] = iter(script)
         self._log: list[tuple[float, Phase]] = []
         self._ends = 0.0
-        self._hooks: list[tuple[float, float]] = []  # when the owner's hook worked on the GPUs
+        self.hooks: list[tuple[float, float]] = []  # when the owner's hook worked on the GPUs
         self._noise = random.Random(gpus)  # noqa: S311  # noise of a simulation, no secret
 
     def phase(self, now: float) -> Phase:
@@ -99,11 +99,11 @@ class Machine:
 
     def hook(self, since: float, until: float) -> None:
         """The owner's hook works on the GPUs between these moments: readers see it, and it is no work of the machine."""
-        self._hooks = [*self._hooks[-1:], (since, until)]
+        self.hooks = [*self.hooks[-1:], (since, until)]
 
     def hooked(self, since: float, now: float) -> bool:
         """Whether the hook worked between these moments."""
-        return any(begun < now and ended > since for begun, ended in self._hooks)
+        return any(begun < now and ended > since for begun, ended in self.hooks)
 
     def look(self, gpu: int, since: float, now: float) -> tuple[float, tuple[str, ...], str]:
         """Highest load, signs, and why it cannot be read (empty: it can), of one GPU between two moments."""

@@ -86,6 +86,19 @@ def test_a_countdown_that_nobody_heard_of_is_told_until_somebody_does() -> None:
     assert said - EPOCH == pytest.approx(world.stops()[0], abs=21.0)
 
 
+def test_who_hears_of_a_countdown_at_its_end_has_grace_from_then_on() -> None:
+    """Less time is no warning."""
+    world = until(World(IDLE._replace(grace=600.0, unreached_wait=1800.0), 1), "WARNING")
+    begun = world.now
+    while world.now < begun + 2100.0:
+        world.tick(QUIET)
+        world.settle(Tell="failed")
+    world.run(130.0, QUIET)
+    heard = world.now
+    until(world, "ACTING", 4000.0)
+    assert 600.0 - 131.0 <= world.stops()[0] - heard <= 620.0
+
+
 def sentence(world: World) -> str:
     """What people read now."""
     assert world.last is not None

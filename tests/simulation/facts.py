@@ -9,6 +9,9 @@ from tests.simulation.terms import NEVER, Seen, Terms, arms, busy, is_loud
 KEEP = 9 * 3600.0
 """Seconds for which answers are kept: longer than any window."""
 
+SETTLED = 30.0
+"""Seconds after the end of the pre-stop hook for which what it did on the GPUs may still show."""
+
 BLINK = 6.0
 """Seconds by which work may have begun before a request goes out: a reader may take 5 s to answer."""
 
@@ -66,10 +69,16 @@ class Sights:
         return edge
 
     def worked_before(self, law: Terms, gpus: Sequence[int], since: float, at: float) -> float:
-        """The earliest moment from which on these GPUs worked no more than is tolerated, by the truth."""
+        """The earliest moment from which on these GPUs worked no more than is tolerated, by the truth.
+
+        Beside the pre-stop hook, and until the GPUs have settled after it, nobody is seen who ends his work within that time.
+        """
         left = law.tolerance
+        hooks = [(began - law.interval, over + SETTLED + 2.0 * law.interval) for began, over in self._machine.hooks]
         for start, end, phase in reversed(self._machine.history(since, at)):
             until = min(end, at - BLINK)
+            if any(first <= start and until <= last for first, last in hooks):
+                continue
             if until > start and busy(phase, law, gpus):
                 left -= until - start
                 if left < -1e-6:
