@@ -68,7 +68,7 @@ def test_a_warning_reaches_who_sits_at_a_console_without_an_entry_in_utmp(guarde
     guarded.move(util=90, processes=[Process(pid)])
     guarded.until(lambda: guarded.status()["armed"])
     guarded.move(util=0)
-    guarded.until(lambda: "costguard" in guarded.terminal, seconds=200)
+    guarded.until(lambda: "would be shut down" in guarded.terminal, seconds=200)
     assert "bob" in guarded.terminal  # who holds the GPUs, though it is another user
     guarded.move(util=90, processes=[])
 

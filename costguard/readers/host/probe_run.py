@@ -61,7 +61,8 @@ class _As(NamedTuple):
 
 def main() -> int:
     """Do one job."""
-    os.setsid()  # the guard kills the reader's session, and this process must outlive that to clean up
+    if os.getsid(0) != os.getpid():  # in a unit of its own it leads a session already
+        os.setsid()  # the guard kills the reader's session, and this process must outlive that to clean up
     libc = ctypes.CDLL(None)
     libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)

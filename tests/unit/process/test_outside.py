@@ -1,11 +1,16 @@
 """What leaves the sandbox of the service, and where there is none to leave."""
 
+import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from costguard.process import outside
+from costguard.process.command_lines import command_lines
+from costguard.process.wire import to_line
+from costguard.readers.host.errand_jobs import ProbeJob
 
 ALL, SANDBOX = "000001ffffffffff", "0000000000080022"
 
@@ -63,3 +68,15 @@ def test_without_systemd_run_it_is_tried_directly(procfs: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", str(procfs / "self"))
     assert outside.command(5.0, str(procfs)) == []
     assert outside.may_change_user(str(procfs / "nowhere"))
+
+
+def test_a_probe_runs_where_its_process_leads_a_session_already(tmp_path: Path) -> None:
+    """As the first process of a unit does."""
+    probe = tmp_path / "probe"
+    probe.write_text("#!/bin/sh\nexit 3\n")
+    probe.chmod(0o700)
+    job = to_line(ProbeJob((str(probe),), "", 20.0)) + b"\n"
+    done = subprocess.run(
+        command_lines()["probe"], input=job, capture_output=True, timeout=60, start_new_session=True, check=False
+    )
+    assert json.loads(done.stdout)["code"] == 3, done.stderr
