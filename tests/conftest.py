@@ -1,6 +1,6 @@
 """For all tests.
 
-An ignored signal is inherited (SIGINT in the background, SIGHUP under nohup), and a run in the background must test the same as one at a terminal.
+An ignored signal is inherited (SIGINT and SIGQUIT in the background, SIGHUP under nohup), and a run in the background must test the same as one at a terminal.
 Temporary files lie in memory where that is possible: on a busy disk each atomic replacement waits.
 No test leaves this machine: `tests.loopback`. Nor does one leave its agents' runtime folders behind: `tests.leftovers`.
 """
@@ -25,6 +25,7 @@ pytest_plugins = [
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
+signal.signal(signal.SIGQUIT, signal.SIG_DFL)
 
 # Hundreds of short processes, and five that collect: each would compile the same files again.
 sys.dont_write_bytecode = False
