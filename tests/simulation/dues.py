@@ -316,8 +316,10 @@ class Dues:
         if known is not None and not self._alarmed and at - known > law.window + (law.unused or 0.0) + 600.0:
             self._moved = False
         if known is not None and self._alarmed and not self._unheard:
-            enough = max(law.window, law.unused or 0.0) * 61 / 60 + 4 * law.interval + LATE
-            if at - max(known, self._waited, self._alarmed[-1], judge.arming.latest) > enough and judge.stage != "gone":
+            # a burst that the window tolerates is neither rest nor work until it is over, or too long
+            enough = max(law.window, law.unused or 0.0) * 61 / 60 + law.tolerance + 4 * law.interval + LATE
+            begun = max(known, self._waited, self._alarmed[-1], judge.arming.latest, judge.anew)
+            if at - begun > enough and judge.stage != "gone":
                 judge.breaks(f"I6: GPUs can be read again for {at - known:.0f} s, and nobody is told")
 
     def _not_too_often(self) -> None:
