@@ -6,6 +6,9 @@ import pytest
 
 from costguard.engine import Known, Notice, Veto
 from costguard.engine.effects import Abandon, Answer, Go, Prepare, Tell
+from costguard.engine.forecast import next_decision
+from costguard.engine.incident import HEARD_WITHIN_SECONDS
+from costguard.engine.rules import rules_of
 from costguard.engine.state import StopRequest
 from tests.engine.world import BASE, BUSY, DARK, QUIET, World
 
@@ -346,3 +349,18 @@ def test_one_that_failed_does_not_make_the_guards_own_retries_rarer() -> None:
         if isinstance(effect, Tell) and effect.kind == "failed" and effect.facts["reason"] == "idle"
     ]
     assert [round((late - early) / 3600.0) for early, late in pairwise(own)][:2] == [1, 2]
+
+
+def test_the_forecast_wakes_for_the_end_of_a_stop_that_nobody_heard_of() -> None:
+    """What failed beside work, asked for by a person, is let go after an hour: no sleep lasts over that."""
+    world = World(BASE._replace(arm_duration=None, unused_after=None, boot_grace=0.0, kill_duration=9000.0), 1)
+    world.run(30.0, QUIET)
+    world.ask_stop()
+    while world.phase() != "DONE":
+        world.tick(QUIET)
+        world.settle(Prepare="refuse", Tell="never")
+    core = world.state.core
+    assert core.incident is not None
+    assert core.incident.announcement.effect, "nobody has heard of it"
+    wakes = next_decision(world.state, rules_of(world.policy), world.wall, synced=True)
+    assert wakes <= core.ending.since + HEARD_WITHIN_SECONDS
