@@ -11,7 +11,7 @@ WHEEL ?=
 DRAW ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-vm thorough elsewhere terraform lint soak mutants mutants-all planted bench docs wheel clean
+.PHONY: help demo test test-vm thorough elsewhere terraform lint soak mutants mutants-all planted bench docs wheel lock release clean
 
 help: ## show these lines
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1#/p' $(MAKEFILE_LIST) | tr '#' '\t' | expand -t 20
@@ -28,11 +28,11 @@ endif
 
 thorough: JOBS := 8
 thorough: $(DEV_STAMP) ## the tests that take long: a simulated year, stories of drivers, every refusal of every cloud, more random cases
-	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=1200 $(if $(DRAW),--share $(DRAW):0/3)
+	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=1200 $(if $(DRAW),--share $(DRAW):0/4)
 	COSTGUARD_HYPOTHESIS=thorough $(PY) -m pytest -q -n $(JOBS) --dist worksteal -m hypothesis --session-timeout=1200
 
 test-vm: $(DEV_STAMP) $(if $(WHEEL),,wheel) ## boot a small machine and try the service in it (QEMU; the first time it builds an image, for two minutes)
-	image=$$($(PY) -m tests.vm.image $(or $(WHEEL),$$(ls dist/*.whl))) && COSTGUARD_VM_IMAGE="$$image" $(PY) -m pytest -q tests/vm --session-timeout=1800
+	image=$$($(PY) -m tests.vm.image $(or $(WHEEL),$$(ls dist/*.whl))) && COSTGUARD_VM_IMAGE="$$image" $(PY) -m pytest -q tests/vm --session-timeout=5400
 
 elsewhere: $(DEV_STAMP) ## tests under another boot time, zone, language, user and load than this machine's
 	JOBS="$(JOBS)" DRAW="$(DRAW)" .ci/elsewhere
@@ -43,7 +43,7 @@ terraform: $(DEV_STAMP) ## check the Terraform modules, with terraform and its p
 lint: $(DEV_STAMP) ## style, types and import contracts
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) -m mypy --strict $(wildcard costguard providers tests bench terraform)
+	$(PY) -m mypy --strict $(wildcard costguard providers tests bench release terraform)
 	$(VENV)/bin/lint-imports
 
 soak: $(DEV_STAMP) ## ten simulated machine-years with crashes and clock jumps
@@ -51,7 +51,7 @@ soak: $(DEV_STAMP) ## ten simulated machine-years with crashes and clock jumps
 
 mutants: $(DEV_STAMP) ## break rules on purpose, and functions by chance, and see the tests fail (SEED=… draws again)
 	DRAW="$(DRAW)" $(PY) -m tests.mutants.run
-	$(PY) -m tests.mutants.generated --count 8 --within 15
+	$(if $(DRAW),,$(PY) -m tests.mutants.generated --count 8 --within 15)
 
 planted: $(DEV_STAMP) ## plant bugs that nobody tuned for, and see after how many simulated days the simulation notices
 	$(PY) -m tests.simulation.planted
@@ -66,11 +66,19 @@ docs: $(RUN_STAMP) ## write the generated pages again
 	$(PY) -m costguard.config.reference docs/configuration.md
 	$(PY) -m costguard.engine.docs_page > docs/engine.md
 	$(PY) -m terraform.generate
+	$(PY) -m release.film > docs/demo.svg
 
 wheel: $(VENV)/bin/python ## build dist/*.whl
 	rm -rf dist
 	$(PY) -m pip wheel --quiet --no-deps --wheel-dir dist .
 	@ls dist/*.whl
+
+lock: $(DEV_STAMP) ## write anew which versions of libraries the tests ran with (asks the index for their checksums)
+	$(PY) -m release.lock
+
+release: $(DEV_STAMP) ## dist/ with wheel, sdist, lock, SBOM and checksums of the last commit; twice gives the same bytes
+	rm -rf dist
+	$(PY) -m release dist
 
 clean: ## remove what make made
 	rm -rf $(VENV) dist build

@@ -1,6 +1,6 @@
 """What an action is, and the job that it gets. It has four steps, of which only `execute` has an effect."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 from costguard.cloud.access import CloudAccess, HostPaths
@@ -39,6 +39,7 @@ class Context(NamedTuple):
     instance: str = ""
     job: Literal["plan", "act", "confirm", "hook"] = "plan"
     step: HookStep = "pre_stop"
+    secret_variables: tuple[str, ...] = ()  # of the agent's environment, in which addresses of channels stand
 
     @classmethod
     def of(cls, config: Mapping[str, Any], action: str) -> Self:
@@ -56,6 +57,7 @@ class Context(NamedTuple):
             providers=tuple(config.get("providers", ())),
             results=f"{places['runtime']}/results" if places else "",
             fallback=action in policy.get("fallback", ()),
+            secret_variables=tuple(_secret_variables(config.get("notify", {}).get("channels"))),
         )
 
     @property
@@ -67,6 +69,14 @@ class Context(NamedTuple):
     def access(self) -> CloudAccess:
         """What leads to this machine's cloud."""
         return CloudAccess(self.providers, self.cloud, self.host)
+
+
+def _secret_variables(channels: object) -> Iterator[str]:
+    named = channels.values() if isinstance(channels, Mapping) else ()
+    for channel in named:
+        kind, _, name = str(channel.get("urls", "")).partition(":")
+        if kind == "env":
+            yield name
 
 
 class DryRunError(Exception):

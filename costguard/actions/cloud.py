@@ -72,7 +72,7 @@ class CloudAction:
         self._session = None
         facts = CloudFacts(
             action=self.name,
-            container=container.mark(context.host.procfs, os.environ),
+            container=container.evidence(context.host.procfs, os.environ),
             stands_for_host=context.host.stands_for_host,
             live=context.live,
             has_sink=record_address.outlives(context.sink),

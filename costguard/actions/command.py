@@ -16,6 +16,9 @@ DEFAULT_SECONDS = deadlines.ACTION_SECONDS
 
 _BILL = PlanFinding("bill_unknown", "unknown: whether the command ends the bill")
 
+CREDENTIALS = "CREDENTIALS_DIRECTORY"
+"""Where systemd lays the agent's own credentials: no business of a program that it starts."""
+
 
 class CommandFacts(NamedTuple):
     """The arguments with their variables filled in, and where the program is (empty: nowhere)."""
@@ -79,6 +82,9 @@ def arguments(context: Context) -> tuple[str, ...]:
 
 
 def environment(context: Context) -> Mapping[str, str]:
-    """The guard's environment without costguard's own settings (they may hold secrets), and the variables."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_")}
+    """The guard's environment without costguard's own settings and secrets, and the variables."""
+    secret = {*context.secret_variables, CREDENTIALS}
+    kept = {
+        name: value for name, value in os.environ.items() if not name.startswith("COSTGUARD_") and name not in secret
+    }
     return kept | {f"COSTGUARD_{name.upper()}": value.replace("\0", "") for name, value in variables(context).items()}

@@ -92,7 +92,7 @@ def facts(context: Context, verb: Verb) -> GuestFacts:
         action=context.action,
         tool=tool,
         permission=may,
-        container=container.mark(procfs, os.environ),
+        container=container.evidence(procfs, os.environ),
         stands_for_host=context.host.stands_for_host,
         accept_bill=context.settings.get("accept_bill") is True,
         machine=" ".join(filter(None, (identity.get("sys_vendor"), identity.get("product_name")))),

@@ -62,6 +62,8 @@ class HostSide:
         self._senses: dict[str, Mapping[str, Any]] = {}
         self._place: dict[str, str] = {}
         self._reader: ReaderProcess | None = None
+        self._heard: object = None
+        """The number of the answer that `sights` are of; None where they are of none."""
         self.sights: dict[str, SenseSight] = {}
         """What each sense that is switched on saw last."""
         self._lately: dict[tuple[str, str], Seen] = {}
@@ -81,7 +83,7 @@ class HostSide:
         for name in self._senses:
             self._report(f"sense {name}", None)
         self._senses, self._place = senses, places
-        self.sights = dict.fromkeys(senses, SenseSight())
+        self._heard, self.sights = None, dict.fromkeys(senses, SenseSight())
         if senses:
             job = job_of(senses, places)
             self._reader = ReaderProcess(self._host, "host", lambda: job)
@@ -115,6 +117,7 @@ class HostSide:
         """
         if self._reader is None:
             return
+        calm = calm and self._heard is not None
         pace = every if calm else 0.0
         watch = Watch(every, now + LOOKS_LEFT_OUT * every) if calm else None
         self._reader.ask(now, watch=watch, anew=pace < self._pace, saving=saving)
@@ -146,13 +149,18 @@ class HostSide:
             if self._reader.child is None:
                 self._lost(self._reader.words)
             return
+        given: Any = answer.get("senses")
+        if isinstance(given, int) and not isinstance(given, bool):  # what it has said in that answer
+            if given != self._heard:
+                self._heard = None
+            return
         try:
-            given = answer["senses"]
             before, self.sights = self.sights, sights_of(given, self._senses, now)
             self._note_ends(before)
         except (TypeError, ValueError, LookupError, AttributeError) as error:
             self._lost(f"malformed answer from the host reader ({type(error).__name__})")
             return
+        self._heard = answer.get("read")
         self._report("host", None)
         self._judge()
 
@@ -169,6 +177,7 @@ class HostSide:
 
     def _lost(self, why: str) -> None:
         self._report("host", f"nobody can be seen at work: {why}")
+        self._heard = None
         self.sights = {name: SenseSight(unknown=why) for name in self._senses}
         self._judge()
 
@@ -187,6 +196,16 @@ class HostSide:
             self.quiet = None
         else:
             self.quiet = True
+
+    @property
+    def keeping(self) -> "dict[tuple[str, str], Seen]":
+        """What makes vetoes, by sense and by who it is; nobody where a required sense cannot see."""
+        found = {}
+        for name, sight in self.sights.items():
+            found.update({(name, one.who): one for one in sight.active})
+            if sight.unknown and self._senses[name]["required"]:
+                found[name, ""] = Seen("", f"cannot be seen: {sight.unknown}", float("inf"), float("inf"), "", "")
+        return found
 
     def _troubles(self) -> tuple[str, ...]:
         """The reader itself is told of once, not once for each sense."""

@@ -42,6 +42,8 @@ PREFIXES: Mapping[str, str] = {
 """By kind of message. A kind that is not here is its own prefix, without underscores."""
 
 RECOVERED: Mapping[str, str] = {
+    "channels": "every channel has its addresses again",
+    "clock": "the clock is synchronised again, and the lease counts",
     "nvml": "the GPU reader works again",
     "cloud": "cloud notices can be read again",
     "host": "terminals, servers and traffic can be seen again",

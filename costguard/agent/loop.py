@@ -11,7 +11,7 @@ from typing import Any
 from costguard.agent import journal
 from costguard.agent.circumstances import Circumstances
 from costguard.agent.cloud_side import CloudSide
-from costguard.agent.digest import digest
+from costguard.agent.config_checksum import checksum
 from costguard.agent.disk import Disk
 from costguard.agent.gpu_side import GpuSide
 from costguard.agent.heartbeat import Heartbeat
@@ -51,6 +51,12 @@ LAST_MESSAGES_SECONDS = 5.0
 """How long a guard that ends waits for its files, and for messages on their way to people."""
 
 KEPT = ("paths", "environment")
+
+CLOCK_SET_WITHIN_SECONDS = 3600.0
+LEASE_WAITS = (
+    "the clock is not synchronised, so the lease does not count: nothing ends the machine at its date (`timedatectl`)"
+)
+"""Said of a clock that nothing has set so long after the boot."""
 """What a reload leaves as it was at the start of the process."""
 
 BUGS_LIMIT = 10
@@ -96,6 +102,7 @@ class Loop:
         self.troubles: dict[str, str] = {}  # what is wrong with the guard itself, by subject
         self.cloud = CloudSide(host, config, boot.instance, self._trouble)
         self.host_side = HostSide(host, config, self._trouble)
+        self._trouble("channels", self.config.get("unaddressed"))
         self.heartbeat = Heartbeat(host, config, jitter_of(boot.instance), self._trouble)
         self._hatch = (Veto("kernel parameter", boot.hatch, hatch=True),) if boot.hatch else ()
         self.seen = EMPTY
@@ -117,6 +124,8 @@ class Loop:
         now = host.clock()
         self.memory = Memory(host, self.disk, config, self.configured, now.boot, self._trouble)
         saved = self.memory.restore(boot, now.boot, self._remember)
+        if saved.told is not None:
+            self.workers.go_on(saved.told)
         self.relaxed = self.policy = self.cloud.relaxed(self.configured)
         # the first events of the engine, before any other
         self._begin = deque(Began(now.boot, why, saved.proven) for why in saved.again)
@@ -180,7 +189,7 @@ class Loop:
             "now": wall,
         }
         if private:
-            agent["digest"] = digest(self.config)
+            agent["digest"] = checksum(self.config)
         return {**decision, "agent": agent}
 
     def flush(self) -> bool:
@@ -320,6 +329,9 @@ class Loop:
         if vetoes or quiet is not None:
             self.seen = self.seen._replace(vetoes=vetoes, quiet_host=quiet)
         self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced, stood))
+        if self.policy.lease_until is not None:
+            waits = now.synced is False and now.boot >= CLOCK_SET_WITHIN_SECONDS
+            self._trouble("clock", LEASE_WAITS if waits else None)
         self._calm = self._last.state.core.unchanged_until > now.boot + CALM_INTERVALS * interval
         if alone:
             self._ask_host(now.boot)
@@ -328,6 +340,7 @@ class Loop:
                 self._step(finding)
         self._beat(now.boot, now.wall)
         self.history.tick(now, self._last, self.seen, interval)
+        self.history.keepers.look(now, self._last.state, rules_of(self.policy), self.host_side)
         self.host.service(f"WATCHDOG=1\nSTATUS={self._last.sentence}" if self._log(now.boot) else "WATCHDOG=1")
         self.last_wall = now.wall
         if self.memory.commit_due(now.boot):
@@ -382,7 +395,9 @@ class Loop:
             self.memory.follow(before, self._last.state, self._readers(), outcome=isinstance(event, Outcome))
 
     def _readers(self) -> Readers:
-        return Readers(dict(self.gpu_side.reader.handed), self.gpu_side.reader.detached, self.cloud.memory)
+        return Readers(
+            dict(self.gpu_side.reader.handed), self.gpu_side.reader.detached, self.cloud.memory, self.workers.told
+        )
 
     def _start(self, effect: Effect) -> None:
         at = self.host.clock().boot
@@ -467,10 +482,10 @@ class Loop:
                 self._step(cloud_event)
             self._apply_cloud_settings()
         elif self.host_side.owns(event.child):
-            before = self.host_side.vetoes
+            before, reader = self.host_side.vetoes, self.gpu_side.reader
             self.host_side.take(event, now.boot)
-            if self.host_side.vetoes is not before and self.gpu_side.reader.alone:
-                self.gpu_side.reader.lapse()  # the next tick comes in its time, also where that reader would say nothing
+            if self.host_side.vetoes is not before and reader.alone and not reader.would_cross(now.boot):
+                reader.lapse()  # the next tick comes in its time, also where that reader would say nothing
             if self._reading and not self._awaited:
                 self._tick(now)
         elif self.workers.owns(event.child):
@@ -512,6 +527,7 @@ class Loop:
         self.workers.config = self.config
         for part in (self.cloud, self.host_side, self.heartbeat, self.summary, self.hooks, self.gpu_side):
             part.adopt(self.config)
+        self._trouble("channels", self.config.get("unaddressed"))
         before_basis, self.memory.plan_basis = self.memory.plan_basis, plan_basis(self.config)
         same_basis = before_basis == self.memory.plan_basis
         self._change_policy(self.cloud.relaxed(self.configured), "reload", proven=same_basis)

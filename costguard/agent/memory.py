@@ -45,7 +45,7 @@ ApplyTags = Callable[[dict[str, Any]], Policy]
 class Restored(NamedTuple):
     """What an earlier process left. ``again`` are the reasons for which the engine begins again, in this order.
 
-    ``proven``: the basis of its plans is unchanged.
+    ``proven``: the basis of its plans is unchanged. ``told``: what was counted of messages.
     """
 
     state: State
@@ -53,6 +53,7 @@ class Restored(NamedTuple):
     detached: bool = False
     again: tuple[str, ...] = ()
     proven: bool = True
+    told: object = None
 
 
 class Readers(NamedTuple):
@@ -61,6 +62,7 @@ class Readers(NamedTuple):
     handed: dict[str, Any]  # from the nvml reader, by name; a part that changed is another object
     detached: bool
     tags: dict[str, Any]  # `CloudSide.memory`
+    told: object = None  # `Workers.told`
 
 
 def plan_basis(config: Mapping[str, Any]) -> int:
@@ -121,7 +123,7 @@ class Memory:
                     # quiet under another policy is no unused time, whatever is committed before the first tick
                     state = state._replace(core=state.core._replace(fresh="reload"))
                 handed = {name: saved.get(name) for name in HANDED}
-                return Restored(state, handed, saved.get("detached") is True, again, proven)
+                return Restored(state, handed, saved.get("detached") is True, again, proven, saved.get("told"))
             except UNUSABLE as error:
                 self._host.say(f"<3>the saved state is unusable ({error}); starting without it")
         lost = boot.lost or boot.state is not None
@@ -197,7 +199,7 @@ class Memory:
         self._written = (state, text)
         self._learnt = readers.handed.get("learnt")
         self._order += 1
-        handed = {**readers.handed, "detached": readers.detached, "tags": readers.tags}
+        handed = {**readers.handed, "detached": readers.detached, "tags": readers.tags, "told": readers.told}
         beside = _encode({**handed, "order": self._order})[:-1]
         # in a tick that changes nothing only the time is new
         failure = self._host.save(f'{beside},{text},"at":{state.at!r}}}}}'.encode())

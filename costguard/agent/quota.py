@@ -1,5 +1,8 @@
 """How many messages leave the machine in an hour: a user, or a fault, that makes many must not make people mute the channel."""
 
+from collections.abc import Mapping
+from typing import NamedTuple
+
 from costguard.agent.task import NEVER
 
 LIMIT = 12
@@ -17,13 +20,34 @@ DRY_NEVER = frozenset(("warning", "cancelled", "countdown"))
 DAY_SECONDS = 86400.0
 
 
+class Counted(NamedTuple):
+    """What has left the machine: since when on the boot clock, how many, and of which incident the last `would_act` was told."""
+
+    began: float
+    sent: int
+    sent_of_users: int
+    would_act: float
+    would_act_of: str
+    left_out: Mapping[str, int]
+
+
 class Quota:
     """Messages of level *info*, and what readers find: so many an hour, the others as one digest at its end."""
 
-    def __init__(self) -> None:
+    def __init__(self, counted: Counted | None = None) -> None:
         self._began, self._sent, self._sent_of_users = -HOUR_SECONDS, 0, 0
         self._left_out: dict[str, int] = {}
         self._would_act, self._would_act_of = -DAY_SECONDS, ""
+        if counted is not None:
+            self._began, self._sent, self._sent_of_users, self._would_act, self._would_act_of = counted[:5]
+            self._left_out = dict(counted.left_out)
+
+    @property
+    def counted(self) -> Counted:
+        """What the next guard of this boot goes on with: one that is restarted often must not write more often."""
+        return Counted(
+            self._began, self._sent, self._sent_of_users, self._would_act, self._would_act_of, dict(self._left_out)
+        )
 
     def admits_dry(self, kind: str, now: float, incident: str) -> bool:
         """Whether a message of a dry run may leave now: what would have been done, once a day; the summary has the rest.

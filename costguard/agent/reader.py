@@ -194,6 +194,14 @@ class ReaderProcess:
         """Whether it may leave every second one unsaid."""
         return self._course is not None and self._course.pairs
 
+    def would_cross(self, now: float) -> bool:
+        """Whether a reading that nobody asks for is due about now: a question would cross it, and what lies before would be a hole."""
+        if self._course is None:
+            return False
+        every = self._course.every
+        beside = (now - self._course.due + every / 2.0) % every - every / 2.0
+        return abs(beside) <= min(COMES_WITHIN_SECONDS, every / 4.0)
+
     def lapse(self) -> None:
         """Wait for no answer that was not asked for; the next question ends them.
 

@@ -4,6 +4,7 @@ The loop never waits for the disk, and no failure here changes a decision: rows 
 dropped when there are too many, and both are reported.
 """
 
+import functools
 import json
 import os
 from collections import deque
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 
 from costguard.agent import journal
 from costguard.agent.hooks import Occasion
+from costguard.agent.keepers import Keepers
 from costguard.agent.task import Part, TaskError
 from costguard.engine.effects import Abandon, Confirm, Effect, Go, Prepare, Tell
 from costguard.engine.events import AskExtend, AskHold, AskRelease, Event, Outcome
@@ -75,6 +77,7 @@ class Recorder(Part[Done]):
         now = host.clock()
         self._name = f"{boot.boot_id[:8]}-{now.boot:.2f}"  # of this process, among all that ever write to the file
         self._rollup = Rollup()
+        self.keepers = Keepers(functools.partial(self._add, ""))
         self._last_tick: float | None = None
         self._epoch = now.wall - now.boot  # the date of the boot, by the clock of the rows that wait
         self._events: deque[_QueuedEvent] = deque()
@@ -118,6 +121,7 @@ class Recorder(Part[Done]):
             "effect": draft.id,
             "reached": answer.reached,
             "failed": answer.failed,
+            "answered": answer.answered,
             "tries": tries,
         }
         wall, incident = self._host.clock().wall, str(draft.facts.get("incident") or "")
@@ -149,6 +153,8 @@ class Recorder(Part[Done]):
             return
         answer = {"status": event.status, "detail": event.detail, "proof": event.proof}
         data: dict[str, object] = {"effect": event.effect, **answer, "findings": event.findings}
+        if event.answered:
+            data["answered"] = dict(event.answered)
         if was and event.effect == was.announcement.effect and now and before.phase not in {DONE, FAILED}:
             data |= {"tries": was.announcement.attempts, "unreached": now.announcement.exhausted}
         self._add(incident, wall, "outcome", data, by_user=by_user)
@@ -209,6 +215,7 @@ class Recorder(Part[Done]):
     def close(self, now: Instant) -> None:
         """Write everything now, without pauses: the guard ends."""
         self._closing = True
+        self.keepers.close(now)
         self._rollup.close()
         self._due = self._not_before = 0.0
         self.run(now)

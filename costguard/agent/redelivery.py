@@ -42,7 +42,7 @@ class Redelivery:
 
     def told(self, job: TellJob, answer: Told, now: float, tries: int = 1) -> None:
         """Keep a warning, or what is graver, for the channels that did not take it."""
-        lost = tuple(name for name in job.channels if name in answer.failed and name not in answer.reached)
+        lost = tuple(name for name in job.channels if name in answer.failed)
         if not lost or job.message.level == "info" or not self._holds(job):
             return
         if tries >= self.attempts:
@@ -51,7 +51,9 @@ class Redelivery:
             )
             return
         pause = min(PAUSE_SECONDS * 2.0 ** (tries - 1), PAUSE_LONGEST_SECONDS)
-        self._queue = [*self._queue, Pending(job._replace(channels=lost), tries, now + pause)][-QUEUE_LIMIT:]
+        pause = max(pause, *(answer.waits.get(name, 0.0) for name in lost))
+        further = job._replace(channels=lost, again=True, pause=0.0, waits={})
+        self._queue = [*self._queue, Pending(further, tries, now + pause)][-QUEUE_LIMIT:]
 
     def overtaken(self, incident: object) -> None:
         """A later message of an incident says what holds now: earlier ones are not sent any more."""
@@ -93,7 +95,7 @@ class Redelivery:
         sent, self._sending = self._sending, None
         assert sent is not None  # it is what the task was started for
         self._keep(sent, answer)
-        if answer.reached:
+        if answer.reached and not answer.failed:
             self._say(f"{', '.join(answer.reached)}: arrived at try {sent.tries + 1}", sent.job)
         self.told(sent.job, answer, now, sent.tries + 1)
 

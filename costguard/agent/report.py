@@ -32,7 +32,7 @@ def report(
 ) -> dict[str, Any]:
     """The engine's part of the status; ``wall`` is the date of its last step."""
     state, core, rules = step.state, step.state.core, rules_of(policy)
-    moment, date = Moment(state, rules, wall, None), partial(_date, wall, state.at)
+    moment, date = Moment(state, rules, wall, core.clocks.synced), partial(_date, wall, state.at)
     return {
         "sentence": str(step.sentence),
         "state": step.sentence.word,

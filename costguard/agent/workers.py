@@ -49,7 +49,7 @@ def status_without_answer(kind: str) -> str:
 class Worker:
     """One process and what the engine expects of it."""
 
-    __slots__ = ("effect", "findings", "held_back", "job", "kind", "receipt", "reported", "task")
+    __slots__ = ("effect", "findings", "held_back", "job", "kind", "leaves_at", "receipt", "reported", "task")
 
     def __init__(self, effect: str, kind: str, task: "Task[ActionAnswer] | Task[Told]") -> None:
         self.effect = effect
@@ -59,6 +59,7 @@ class Worker:
         self.findings: tuple[tuple[str, str, str], ...] = ()
         self.receipt = ""
         self.job: TellJob | None = None  # of a message
+        self.leaves_at = 0.0  # when the message is sent to the channels beyond this machine
         self.held_back = ""  # why it was kept from the channels beyond this machine
 
 
@@ -70,27 +71,58 @@ class Workers:
         self.config = config
         self._waiting: dict[str, tuple[float, Check | Prepare]] = {}  # by effect id: when to start it
         self._running: list[Worker] = []
+        self._busy_until: dict[str, float] = {}  # by channel: when its service may be asked again
         self._quota: Quota | None = None  # made, and loaded, with the first message that leaves the machine
         self._latest: dict[str, str] = {}  # by incident: the message that says what holds now
         self._redelivery: Redelivery | None = None  # made, and loaded, when a channel has failed
         self.price: Mapping[str, object] = {}
         """This machine's price, from the last plan that asked the cloud for it."""
 
+    @property
+    def told(self) -> object:
+        """What was counted of messages, for `go_on`."""
+        return self._quota.counted if self._quota is not None else None
+
+    def go_on(self, told: object) -> None:
+        """Count messages on from where an earlier guard of this boot was; what cannot be read is nothing."""
+        from costguard.agent.quota import Counted, Quota
+        from costguard.process.wire import MalformedError, build
+
+        try:
+            self._quota = (
+                Quota(build(Counted, dict(zip(Counted._fields, told, strict=True)))) if isinstance(told, list) else None
+            )
+        except (MalformedError, ValueError):
+            self._quota = None
+
     def submit(self, effect: Check | Prepare, now: float, given: Circumstances) -> Outcome | None:
-        """Start the worker of an effect now, or with jitter where a fleet would ask its cloud together."""
+        """Start the worker of an effect now, or with jitter where a fleet would ask its cloud together.
+
+        Checks run one after another, in the order of the actions: a guest's shutdown as a fallback rests on what the
+        cloud's plan has shown.
+        """
         for key, (_, older) in list(self._waiting.items()):
             if type(older) is type(effect) and older.action == effect.action:  # superseded by this one
                 del self._waiting[key]
         at = self._jitter.due_at(effect, now, self.config, given.reason)
-        if at <= now:
+        if isinstance(effect, Check):
+            at = max([at, *(due for due, other in self._waiting.values() if isinstance(other, Check))])
+        if at <= now and not self._held_up(effect):
             return self.start(effect, now, given)
         self._waiting[effect.id] = (at, effect)
         return None
 
     def ripe(self, now: float) -> Check | Prepare | None:
         """Take a delayed effect that is to be started now."""
-        key = next((key for key, (at, _) in self._waiting.items() if at <= now), None)
+        due = ((key, effect) for key, (at, effect) in self._waiting.items() if at <= now)
+        key = next((key for key, effect in due if not self._held_up(effect)), None)
         return None if key is None else self._waiting.pop(key)[1]
+
+    def _held_up(self, effect: Check | Prepare) -> bool:
+        """Whether it is a check, and another one is under way."""
+        return isinstance(effect, Check) and any(
+            worker.kind == "check" and not worker.reported for worker in self._running
+        )
 
     def start(self, effect: ActionEffect, now: float, given: Circumstances) -> Outcome | None:
         """Start the worker of an effect. Returns its outcome if that fails."""
@@ -109,23 +141,31 @@ class Workers:
                 self._redelivery.overtaken(incident)
         job = self.message(draft)._replace(pause=self._jitter.before_message(effect, self.config))
         why = ""
+        if effect.facts.get("attempts") or (effect.kind == "countdown" and effect.facts.get("unreached_tries")):
+            job = job._replace(again=True)  # who has taken an earlier try of it is spared
         if (beyond := self._beyond) and (why := self._held_back(effect, now)):
             job = job._replace(channels=tuple(name for name in job.channels if name not in beyond))
             if not job.channels:
                 return Outcome(now, effect.id, "delivered", proof=why)
-        if self._telling_of(draft.facts.get("incident")):  # people read what came first before what came of it
-            job = job._replace(pause=max(job.pause, SAME_INCIDENT_SECONDS))
+        job = job._replace(pause=max(job.pause, self._after(incident, now)), waits=self._waits(now))
         worker = Worker(effect.id, "tell", Task(self._host, "notify", Told))
-        worker.job, worker.held_back = job, why
+        worker.job, worker.held_back, worker.leaves_at = job, why, now + job.pause
         outcome = self._run(worker, job, now, deadlines.TELL.killed)
         if outcome is not None:
             self._again(job, Told(failed=dict.fromkeys(job.channels, outcome.detail)), now)
         return outcome
 
-    def _telling_of(self, incident: object) -> bool:
-        """Whether another message of this incident is on its way."""
-        jobs = [worker.job for worker in self._running if worker.job is not None and not worker.reported]
-        return bool(incident) and any(job.message.facts.get("incident") == incident for job in jobs)
+    def _after(self, incident: str, now: float) -> float:
+        """Seconds until the messages of this incident that are on their way have left: people read what came first first."""
+        telling = [worker for worker in self._running if worker.job is not None and not worker.reported]
+        before = [
+            worker.leaves_at for worker in telling if incident and worker.job and _incident(worker.job) == incident
+        ]
+        return (
+            max(before) - now + SAME_INCIDENT_SECONDS
+            if before and max(before) > now
+            else SAME_INCIDENT_SECONDS * bool(before)
+        )
 
     def message(self, draft: Draft, only: tuple[str, ...] = ()) -> TellJob:
         """A message over every channel, of this machine and beyond it, or over ``only`` some."""
@@ -137,6 +177,10 @@ class Workers:
         return TellJob(
             draft, channels, {**settings, **places}, deadlines.DELIVERY_SECONDS, 0.0, history, access(self.config)
         )
+
+    def _waits(self, now: float) -> Mapping[str, float]:
+        """The seconds for which the services of channels want to be left alone."""
+        return {name: until - now for name, until in self._busy_until.items() if until > now}
 
     @property
     def _beyond(self) -> Mapping[str, object]:
@@ -241,7 +285,7 @@ class Workers:
     @property
     def deadline(self) -> float:
         """When the next worker is late, or has to be started."""
-        starts = [at for at, _ in self._waiting.values()]
+        starts = [at for at, effect in self._waiting.values() if not self._held_up(effect)]
         starts += [part.deadline for part in (self._redelivery, self._quota) if part is not None]
         return min([worker.task.deadline for worker in self._running] + starts, default=float("inf"))
 
@@ -282,6 +326,7 @@ class Workers:
 
     def _told(self, worker: Worker, answer: Told, now: float) -> Outcome:
         worker.reported = True
+        self._busy_until.update({name: now + wait for name, wait in answer.waits.items()})
         if answer.failed and worker.job is not None:
             self._again(worker.job, answer, now)
         reached = "; ".join(f"{name}: {whom}" if whom else name for name, whom in answer.reached.items())
@@ -290,15 +335,16 @@ class Workers:
         )
         if worker.held_back and not answer.reached:  # nobody failed to get what was kept back on purpose
             return Outcome(now, worker.effect, "delivered", proof=worker.held_back)
-        status = "delivered" if answer.reached else "failed"
-        return Outcome(now, worker.effect, status, failed, proof=reached[:REACHED_LIMIT])
+        status = "delivered" if answer.arrived(self._beyond) else "failed"
+        answered = tuple(answer.answered.items())
+        return Outcome(now, worker.effect, status, failed, proof=reached[:REACHED_LIMIT], answered=answered)
 
     def _again(self, job: TellJob, answer: Told, now: float) -> None:
         """A channel beyond this machine did not take it; a terminal is gone with whoever sat there.
 
         What nobody took and the engine follows up is its own matter: it sends that to all again.
         """
-        if not answer.reached and job.message.kind in FOLLOWED_UP:
+        if not answer.arrived(self._beyond) and job.message.kind in FOLLOWED_UP:
             return
         beyond = {name: why for name, why in answer.failed.items() if name in self._beyond}
         if self._redelivery is None:
@@ -338,6 +384,11 @@ class Workers:
         worker.reported = True
         detail = "; ".join(finding.text for finding in plan.findings)
         return Outcome(now, worker.effect, plan.verdict, detail, worker.findings)
+
+
+def _incident(job: TellJob) -> str:
+    """The incident of which a message is, or which it overtakes."""
+    return str(job.message.facts.get("incident") or job.message.facts.get("overtakes") or "")
 
 
 def _line(receipt: Mapping[str, str]) -> str:

@@ -10,6 +10,7 @@ import click
 
 from costguard.cli import options
 from costguard.cli.answer import emit
+from costguard.cli.examples import examples
 from costguard.cli.invoked import invoked
 from costguard.config.paths import DEFAULT_CONFIG
 from costguard.errors import USAGE, CostguardError
@@ -18,18 +19,34 @@ if TYPE_CHECKING:
     from costguard.config.schema import Settings
 
 
-@click.group(name="config", short_help="Write, check or show the configuration.")
+@click.group(
+    name="config",
+    short_help="Write, check or show the configuration.",
+    epilog=examples(
+        "sudo costguard config init",
+        "costguard config check",
+        "costguard config show",
+    ),
+)
 def command() -> None:
-    """Write a commented sample, check a configuration, or show the effective values."""
+    """Write a first configuration, check one, or show the effective values."""
 
 
-@command.command(short_help="Write a commented sample file.")
+@command.command(
+    short_help="Write a first configuration file.",
+    epilog=examples(
+        "sudo costguard config init",
+        "costguard config init --path costguard.toml --full",
+        "costguard config init --path costguard.toml --preset gpu-sentinel",
+    ),
+)
 @click.option("--path", default=DEFAULT_CONFIG, show_default=True, metavar="FILE", help="Where to write.")
 @click.option("--preset", default="none", metavar="NAME", help="Start from a preset, such as gpu-sentinel.")
-def init(path: str, preset: str) -> None:
-    """Write a commented sample file. An existing file is never overwritten."""
+@click.option("--full", is_flag=True, help="Every option with its default and what is allowed, commented out.")
+def init(path: str, preset: str, *, full: bool) -> None:
+    """Write a short configuration file: mode, action, price and one channel. An existing file is never overwritten."""
     from costguard.config.presets import PRESETS
-    from costguard.config.sample import sample
+    from costguard.config.sample import sample, short
 
     if preset not in PRESETS:
         raise CostguardError(f"there is no preset {preset!r}", f"choose one of: {', '.join(PRESETS)}")
@@ -47,11 +64,18 @@ def init(path: str, preset: str) -> None:
         ) from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         os.fchmod(descriptor, 0o644)  # whatever the umask: the agent and every user may read it
-        file.write(sample(preset))
+        file.write(sample(preset) if full else short(preset))
     click.echo(f"{path} written. Next: edit it, then `{invoked()} config check {shlex.quote(path)}`.")
 
 
-@command.command(short_help="Report every problem at once, or explain what it will do.")
+@command.command(
+    short_help="Report every problem at once, or explain what it will do.",
+    epilog=examples(
+        "costguard config check",
+        "costguard config check costguard.toml",
+        "costguard config check costguard.toml --live",
+    ),
+)
 @click.argument("file", required=False)
 @options.configuration
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -71,13 +95,15 @@ def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> N
         loaded = load(given, os.environ, run_by=os.geteuid())
     except ConfigurationError as error:
         if not as_json:
-            hint = "correct them, then run it again; `costguard config init --path FILE` writes a commented sample"
+            hint = (
+                "correct them, then run it again; `costguard config init --full --path FILE` writes every option down"
+            )
             raise CostguardError(error.message, hint, USAGE) from None
         emit("config-check", {"ok": False, "errors": error.problems})
         raise SystemExit(USAGE) from None
     sentences = [*summary(loaded.settings), *_passed(loaded.settings, time.time())]
     if as_json:
-        emit("config-check", {"ok": True, "file": loaded.source, "summary": sentences})
+        emit("config-check", {"ok": True, "file": loaded.source, "files": list(loaded.files), "summary": sentences})
         return
     click.echo(f"OK: {origin(loaded)}\n")
     click.echo("\n".join(sentences))
@@ -92,7 +118,13 @@ def _passed(settings: "Settings", now: float) -> Iterator[str]:
         yield f"Note: deadline.lease ({show_date(lease)}) has passed: the deadline applies at once."
 
 
-@command.command(short_help="Print the effective values, each with its source.")
+@command.command(
+    short_help="Print the effective values, each with its source.",
+    epilog=examples(
+        "costguard config show",
+        "costguard config show --config costguard.toml --json",
+    ),
+)
 @options.configuration
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def show(arguments: options.Arguments, *, as_json: bool) -> None:

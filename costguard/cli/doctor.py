@@ -7,6 +7,7 @@ import click
 
 from costguard.cli import options, reach
 from costguard.cli.answer import emit
+from costguard.cli.examples import examples
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,7 +25,13 @@ EXIT_CODES = {"GUARDED": 0, "NOT GUARDED": 1, "WOULD BE GUARDED": 4}
 STYLES = {"ok": "green", "note": "", "warn": "yellow", "bad": "bold red"}
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "costguard doctor",
+        "sudo costguard doctor --json",
+        "costguard doctor --live",
+    )
+)
 @options.configuration
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(arguments: options.Arguments, *, as_json: bool) -> None:
@@ -77,13 +84,14 @@ def _configuration(arguments: options.Arguments, environment: "Mapping[str, str]
     from costguard.config.effective import build
     from costguard.config.load import ConfigurationError, load
     from costguard.config.paths import DEFAULT_CONFIG
+    from costguard.config.show import source_of
     from costguard.doctor.examine import Configuration
 
     try:
         loaded = load(arguments, environment, run_by=user)
     except ConfigurationError as error:
         return Configuration(None, tuple(error.problems), str(arguments["config"] or DEFAULT_CONFIG))
-    return Configuration(build(loaded), (), loaded.source)
+    return Configuration(build(loaded), (), loaded.source, source_of(loaded, "mode"))
 
 
 def _agent(folder: str | None) -> "AgentAnswer":

@@ -3,10 +3,15 @@
 import click
 
 from costguard.cli import reach
+from costguard.cli.examples import examples
 from costguard.notify.words import sentence
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "sudo costguard detach",
+    )
+)
 @reach.state_dir
 def detach(*, state_dir: str | None) -> None:
     """Release the GPU driver, so that it can be unloaded, upgraded or its GPUs reset.
@@ -17,7 +22,11 @@ def detach(*, state_dir: str | None) -> None:
     _send(state_dir, "detach")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "sudo costguard attach",
+    )
+)
 @reach.state_dir
 def attach(*, state_dir: str | None) -> None:
     """Use the GPU driver again, in a new process that loads the library that is installed now."""

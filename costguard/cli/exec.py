@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import click
 
+from costguard.cli.examples import examples
 from costguard.config import values
 from costguard.errors import CostguardError
 
@@ -71,19 +72,22 @@ def _aggregate(text: str) -> str:
 HELP = """\
 Run a command, watch the GPUs that it may use, and end it with all its processes when they are idle.
 
-\b
-costguard exec -- python train.py
-costguard exec --threshold 5% --window 10m --delay 2m --signal QUIT -- torchrun train.py
-costguard exec -t 50 -s 6 -n 5 -d 3 -x grep foo
-costguard exec --dry-run -- ./job.sh
-
 Idle: every reading of the window was below the threshold. A GPU that cannot be read is never idle. Input, output and
 exit code are the command's own; 124 if it was ended because it was idle, 128+n if signal n ended it, 126 or 127 if it
 could not be run. TERM, INT, HUP and QUIT are passed on; the second one within half a minute ends the whole tree.
 """
 
 
-@click.command(help=HELP, context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False})
+@click.command(
+    help=HELP,
+    context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
+    epilog=examples(
+        "costguard exec -- python train.py",
+        "costguard exec --threshold 5% --window 10m --delay 2m --signal QUIT -- torchrun train.py",
+        "costguard exec -t 50 -s 6 -n 5 -d 3 -x grep foo",
+        "costguard exec --dry-run -- ./job.sh",
+    ),
+)
 @click.argument("program", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
 @click.option(
     "--threshold",

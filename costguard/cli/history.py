@@ -11,6 +11,7 @@ import click
 
 from costguard.cli import reach
 from costguard.cli.answer import emit
+from costguard.cli.examples import examples
 from costguard.config.paths import resolve
 from costguard.errors import CostguardError
 from costguard.history import FILE
@@ -61,7 +62,14 @@ def _price(_context: click.Context, _parameter: click.Parameter, value: str | No
         raise click.BadParameter(str(error)) from None
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "costguard history",
+        "costguard history last",
+        "costguard history --since 30d --price '2.50 EUR'",
+        "costguard history --html report.html",
+    )
+)
 @click.argument("incident", required=False)
 @click.option("--since", callback=_since, metavar="WHEN", help="Start: 7d, 12h or 2026-11-21. Default: 14 days.")
 @click.option(
@@ -171,6 +179,7 @@ def _price_of(status: Mapping[str, Any]) -> Rate | None:
 
 def _all(path: str, database: "sqlite3.Connection", since: float, price: Rate | None, *, as_json: bool) -> None:
     from costguard.history import query, savings
+    from costguard.history.keepers import keepers
     from costguard.history.story import summaries
 
     days = query.days(database, since, time.time())
@@ -179,13 +188,14 @@ def _all(path: str, database: "sqlite3.Connection", since: float, price: Rate | 
     off = savings.off_by_day(found, since)
     since = max(since, query.first(database, since))
     incidents = summaries(found)
+    kept = keepers(found)
     messages = [event for event in found if not event.incident and event.kind in {"told", "released", "lost"}]
     if as_json:
         shown = {
             "file": path, "since": since, "price": price.facts if price else None,
             "days": [savings.day_for_programs(day, off.get(day.date), price) for day in days],
             "incidents": [incident._asdict() for incident in incidents],
-            "messages": [event._asdict() for event in messages],
+            "kept_up": [one._asdict() for one in kept], "messages": [event._asdict() for event in messages],
         }  # fmt: skip
         emit("history", shown)
         return
@@ -193,7 +203,7 @@ def _all(path: str, database: "sqlite3.Connection", since: float, price: Rate | 
     from costguard.cli.render import console, show
 
     screen = console()
-    show(screen, overview(path, since, days, incidents, messages, Money(off, price)))
+    show(screen, overview(path, since, days, incidents, messages, Money(off, price), kept))
 
 
 def _one(path: str, database: "sqlite3.Connection", incident: str, *, as_json: bool) -> None:

@@ -43,8 +43,8 @@ def check(path: str) -> None:
 def write_page(history: str, path: str, since: float, price: Rate | None, threshold: float | None = None) -> None:
     """Read the history and write the page; ``threshold``: of the running agent. Raises CostguardError."""
     from costguard.report import facts, page
-    from costguard.report.job import DrawJob, Form
-    from costguard.report.picture import INSTALL, pictures
+    from costguard.report.job import DrawJob, PictureFormat
+    from costguard.report.picture import install, pictures
 
     now = time.time()
     try:
@@ -59,10 +59,10 @@ def write_page(history: str, path: str, since: float, price: Rate | None, thresh
     if not found.empty:
         folder = os.path.dirname(os.path.abspath(history))
         job = DrawJob(folder, found.since, now, found.machine, pending={"threshold": found.threshold})
-        drawn = pictures(job, [Form("svg", page.WIDE), Form("svg", page.NARROW)])
+        drawn = pictures(job, [PictureFormat("svg", page.WIDE), PictureFormat("svg", page.NARROW)])
         drawn_why, shown = drawn.error, drawn.pictures
         if drawn.missing:
-            drawn_why = f"{drawn.error}: `{INSTALL}` in costguard's environment"
+            drawn_why = f"{drawn.error}: `{install()}`"
     _write(path, page.page(found, shown, drawn_why).encode())
     click.echo(f"Wrote {path}: open it in a browser.")
     if drawn_why:
@@ -71,21 +71,21 @@ def write_page(history: str, path: str, since: float, price: Rate | None, thresh
 
 def write_picture(history: str, path: str, since: float, threshold: float | None = None) -> None:
     """Read the history and write the picture alone; ``threshold``: of the running agent. Raises CostguardError."""
-    from costguard.report.job import DrawJob, Form
+    from costguard.report.job import DrawJob, PictureFormat
     from costguard.report.page import WIDE
-    from costguard.report.picture import DRAWN_WITHIN_SECONDS, INSTALL, Drawer
+    from costguard.report.picture import DRAWN_WITHIN_SECONDS, Drawer, install
 
     now = time.time()
     with query.reading(history) as database:
         begin = max(since, query.first(database, since))
         machine = database.execute("SELECT machine FROM events ORDER BY id DESC LIMIT 1").fetchone()
     folder = os.path.dirname(os.path.abspath(history))
-    form, name = Form("png", WIDE, DESK_SCALE), str(machine[0]) if machine else ""
+    form, name = PictureFormat("png", WIDE, DESK_SCALE), str(machine[0]) if machine else ""
     job = DrawJob(folder, begin, now, name, (form,), {"threshold": threshold})
     with Drawer(job) as drawer:
         drawn = drawer.png(time.monotonic() + DRAWN_WITHIN_SECONDS)
     if not drawn.data:
-        hint = INSTALL if drawn.missing else "`costguard history --html FILE` has the same in words"
+        hint = install() if drawn.missing else "`costguard history --html FILE` has the same in words"
         raise CostguardError(f"no picture was drawn: {drawn.why}", hint, REFUSED)
     _write(path, drawn.data)
     click.echo(f"Wrote {path}.")

@@ -12,6 +12,7 @@ from rich.text import Text
 from costguard.cli.render import clean
 from costguard.engine.reasons import REASONS
 from costguard.engine.words import duration, percent, several
+from costguard.history.keepers import Keeper
 from costguard.history.query import Day, Event, GpuSpan
 from costguard.history.savings import Off
 from costguard.history.story import Entry, IncidentSummary, lost_rows, message
@@ -38,8 +39,9 @@ def overview(
     incidents: Sequence[IncidentSummary],
     messages: Sequence[Event],
     money: Money = NOTHING,
+    kept: Sequence[Keeper] = (),
 ) -> RenderableType:
-    """Days with their money, incidents, and other messages."""
+    """Days with their money, incidents, who kept the machine up, and other messages."""
     parts: list[RenderableType] = [Text(f"{path}, since {_date(since)} (all times {_zone()})", style="dim"), Text()]
     parts += [_days(days, money) if days else Text("Nothing was recorded in this time."), Text()]
     if days:
@@ -50,6 +52,8 @@ def overview(
         parts.append(Text("costguard history INCIDENT shows one in detail", style="dim"))
     else:
         parts.append(Text("No incident: no stop was announced or carried out."))
+    if kept:
+        parts += [Text(), Text("Kept up though its GPUs were idle", style="bold"), _keepers(kept)]
     if messages:
         parts += [Text(), Text("Other messages", style="bold"), _messages(messages)]
     return Group(*parts)
@@ -116,6 +120,14 @@ def _incidents(incidents: Sequence[IncidentSummary]) -> Table:
     return table
 
 
+def _keepers(kept: Sequence[Keeper]) -> Table:
+    table = _table(fixed=2)
+    for one in list(reversed(kept))[:20]:
+        lasted = "end not recorded" if one.ended is None else f"for {duration(one.ended - one.begun)}"
+        table.add_row(_moment(one.begun), lasted, clean(one.words), clean(one.by))
+    return table
+
+
 def _messages(events: Sequence[Event]) -> Table:
     table = _table(fixed=1)
     for event in reversed(events[-20:]):
@@ -127,6 +139,14 @@ def _messages(events: Sequence[Event]) -> Table:
             title = lost_rows(event.data)
         table.add_row(_moment(event.wall), clean(title))
     return table
+
+
+def _lost(head: IncidentSummary) -> str:
+    """What people did not get."""
+    lost = f", {head.undelivered} failed" if head.undelivered else ""
+    if not head.unreached:
+        return lost
+    return f"{lost}; THE WARNING REACHED {f'ONLY {clean(head.only)}' if head.only else 'NOBODY'}, and the countdown went on"
 
 
 def incident_view(
@@ -141,8 +161,7 @@ def incident_view(
         f"reason    {reason}{owner}; {clean(head.action)}, {mode}",
         f"opened    {_moment(head.opened)}, last entry {_moment(head.last)} (all times {_zone()})",
         f"ended     {clean(head.words)}" + (f"; proof: {clean(head.proof)}" if head.proof else ""),
-        f"people    {several(head.delivered, 'message')} delivered, {head.undelivered} not"
-        + ("; THE WARNING REACHED NOBODY, and the countdown went on" if head.unreached else ""),
+        f"people    {several(head.delivered, 'message')} delivered{_lost(head)}",
         f"source    {path}",
     ]
     parts: list[RenderableType] = [Text(f"Incident {clean(head.id)}", style="bold"), *map(Text, lines), Text()]

@@ -8,6 +8,7 @@ import click
 
 from costguard.cli import reach
 from costguard.cli.answer import emit
+from costguard.cli.examples import examples
 from costguard.config.values import moment, spoken_seconds
 from costguard.errors import REFUSED, CostguardError
 
@@ -43,7 +44,13 @@ def _end(_context: click.Context, _parameter: click.Parameter, value: str | None
     return left
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "costguard hold 2h --reason 'evaluation tonight'",
+        "costguard hold --until 18:00",
+        "costguard hold --past-deadline 2h",
+    )
+)
 @click.argument("duration", callback=_length, required=False)
 @click.option("--until", "end", callback=_end, metavar="TIME", help="Instead of DURATION: 18:00, or a date.")
 @click.option(
@@ -124,6 +131,8 @@ def _extend(state_dir: str | None, ask: dict[str, Any], *, as_json: bool) -> Non
     click.echo(
         f"Deadline ({deadline['limit']}) moved by {clean(extended['owner'])} to {moment(extended['until'], report['time'])}."
     )
+    if cut := clean(answer["words"]).partition(" (")[2]:
+        click.echo(f"{cut[0].upper()}{cut[1:].removesuffix(')')}.")
     click.echo("The rule for idle machines applies as before. To take it back: `costguard release`.")
 
 

@@ -7,39 +7,57 @@ import subprocess
 import click
 
 from costguard.cli import installation
-from costguard.cli.installation import CONFIGURATION, MANIFEST, UNIT, Manifest
+from costguard.cli.examples import examples
+from costguard.cli.installation import CONFIGURATION, DROP_INS, MANIFEST, UNIT, Manifest
+from costguard.config import paths
 from costguard.doctor.service import NAME
-from costguard.errors import REFUSED, CostguardError
+from costguard.errors import REFUSED, USAGE, CostguardError
+from costguard.files import names_in
 
 STATE = ("/var/lib/costguard", "/run/costguard")
-DROP_INS = f"{UNIT}.d"
-"""The owner's own changes of the unit."""
-
+ETC = os.path.dirname(CONFIGURATION)
+DROPPED_IN = f"{ETC}/{paths.DROP_INS}"
 SECONDS = 150.0
 """For systemd to start or stop the service: more than the unit's own limits."""
 
 _WORDS = {"new": "write  ", "changed": "replace", "same": "same   ", "kept": "keep   "}
 
 
-@click.command(short_help="Make it a service of this machine.")
+@click.command(
+    short_help="Make it a service of this machine.",
+    epilog=examples(
+        "sudo costguard install --dry-run",
+        "sudo costguard install",
+        "sudo costguard install --credential pager:/etc/costguard/pager.url",
+        "sudo costguard install --root /mnt/image",
+    ),
+)
 @click.option("--dry-run", is_flag=True, help="Show every file, and write nothing.")
 @click.option("--force", is_flag=True, help="Also replace files that were changed since, but never the configuration.")
 @click.option("--no-start", is_flag=True, help="Enable the service for the next boot only: for an image.")
 @click.option(
     "--root", default="", metavar="FOLDER", help="Write below FOLDER, the root of an image; nothing is started."
 )
-def install(*, dry_run: bool, force: bool, no_start: bool, root: str) -> None:
+@click.option(
+    "--credential",
+    "given",
+    multiple=True,
+    metavar="NAME:/PATH",
+    help="Let systemd hand this file to the service alone: `credential:NAME` in the configuration. May be given again.",
+)
+def install(*, dry_run: bool, force: bool, no_start: bool, root: str, given: tuple[str, ...]) -> None:
     """Make this installation of costguard a service that starts at every boot, in dry run until the configuration says live.
 
     It writes a short configuration where there is none, the systemd unit, and completions for bash, zsh and fish. Run again
     after an upgrade; what is as it should be stays. For root.
-
-    Example: sudo costguard install --dry-run
     """
+    from costguard.config.sample import short
+
     root = root.rstrip("/")
     _require_root(dry_run=dry_run, root=root)
     before = Manifest.read(root)
-    planned = installation.pieces(installation.script(judged=not root), _action())
+    credentials = [installation.credential(text, root) for text in given]
+    planned = installation.pieces(installation.script(judged=not root), short(), credentials)
     fates = {piece.path: installation.fate(piece, root, before, force=force) for piece in planned}
     for piece in planned:
         click.echo(f"{_WORDS[fates[piece.path]]} {root}{piece.path}{f' -> {piece.target}' if piece.target else ''}")
@@ -55,11 +73,19 @@ def install(*, dry_run: bool, force: bool, no_start: bool, root: str) -> None:
             f"Changed on this machine, and left alone: {', '.join(kept)}; `costguard install --force` replaces them."
         )
     if not root:
-        _start(changed=fates[UNIT] in {"new", "changed"}, no_start=no_start)
+        of_unit = [UNIT, *(one.piece.path for one in credentials)]
+        _start(changed=any(fates[path] in {"new", "changed"} for path in of_unit), no_start=no_start)
     click.echo("Next: `costguard doctor` says whether this machine is guarded; the rules are in " + CONFIGURATION + ".")
 
 
-@click.command(short_help="Take back what `install` has done.")
+@click.command(
+    short_help="Take back what `install` has done.",
+    epilog=examples(
+        "sudo costguard uninstall --dry-run",
+        "sudo costguard uninstall",
+        "sudo costguard uninstall --purge",
+    ),
+)
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")
 @click.option("--purge", is_flag=True, help="Also remove the configuration, the history and what was changed since.")
 @click.option("--root", default="", metavar="FOLDER", help="Look below FOLDER, the root of an image.")
@@ -67,8 +93,6 @@ def uninstall(*, dry_run: bool, purge: bool, root: str) -> None:
     """Stop the service and remove every file that `costguard install` wrote, but not what somebody has changed since.
 
     Configuration and history stay unless --purge is given. costguard itself is removed by what installed it. For root.
-
-    Example: sudo costguard uninstall --dry-run
     """
     root = root.rstrip("/")
     _require_root(dry_run=dry_run, root=root)
@@ -79,7 +103,8 @@ def uninstall(*, dry_run: bool, purge: bool, root: str) -> None:
         )
         raise CostguardError("`costguard install` has installed nothing here", hint, REFUSED)
     gone = dict(installation.leftovers(root, before, purge=purge))
-    folders = [path for path in STATE if os.path.isdir(root + path) and (purge or path.startswith("/run/"))]
+    ours = (*STATE, DROPPED_IN)
+    folders = [path for path in ours if os.path.isdir(root + path) and (purge or path.startswith("/run/"))]
     for path, goes in gone.items():
         click.echo(f"{'remove ' if goes else 'keep   '} {root}{path}{'' if goes else '  (changed since)'}")
     for path in folders:
@@ -95,11 +120,14 @@ def uninstall(*, dry_run: bool, purge: bool, root: str) -> None:
     for path in folders:
         shutil.rmtree(root + path, ignore_errors=True)
     installation.remove(root, MANIFEST)
-    installation.remove_folders(root, before)
+    installation.remove_folders(root, before, purge=purge)
     if not root and _systemd():
         _systemctl("daemon-reload")
         _systemctl("reset-failed", NAME)
     left = [path for path, goes in gone.items() if not goes]
+    left += [
+        f"{ETC}/{name}" for name in names_in(root + ETC) if f"{ETC}/{name}" not in left
+    ]  # the owner's: addresses, tokens
     left += [path for path in (*STATE, DROP_INS) if os.path.isdir(root + path)]
     click.echo(
         f"Left: {', '.join(left)}; `sudo rm -r` removes them."
@@ -109,6 +137,10 @@ def uninstall(*, dry_run: bool, purge: bool, root: str) -> None:
 
 
 def _require_root(*, dry_run: bool, root: str) -> None:
+    if root and not os.path.isdir(root):
+        raise CostguardError(
+            f"there is no folder {root}", "name the root of an image, which has /etc and /usr in it", USAGE
+        )
     if not dry_run and not root and os.geteuid() != 0:
         raise CostguardError(
             "only root can change the services of this machine",
@@ -118,15 +150,6 @@ def _require_root(*, dry_run: bool, root: str) -> None:
     if not root and shutil.which("systemctl") is None:
         hint = "have the service manager of this machine start `costguard run` (docs/history.md says what doctor knows)"
         raise CostguardError("this machine has no systemd", hint, REFUSED)
-
-
-def _action() -> str:
-    """What a short configuration proposes: the cloud's stop where a plug-in recognises the machine."""
-    from costguard.cloud import api, dmi
-    from costguard.config.plug_ins import entries
-
-    machine = dmi.identity("/sys")
-    return "stop" if any(one.recognises(machine) for one in api.load(entries()).providers) else "shutdown"
 
 
 def _write(planned: list[installation.Piece], fates: dict[str, installation.Fate], before: Manifest, root: str) -> None:

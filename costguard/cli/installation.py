@@ -5,18 +5,22 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
+from costguard.config.values import REFERENCE
 from costguard.doctor.service import NAME, SEARCHED, SHIPPED
-from costguard.errors import REFUSED, CostguardError
+from costguard.errors import REFUSED, USAGE, CostguardError
 from costguard.files import text_of
 from costguard.trust import weakness
 
 CONFIGURATION = "/etc/costguard/config.toml"
 MANIFEST = "/etc/costguard/.installed.json"
 UNIT = f"/etc/systemd/system/{NAME}"
+DROP_INS = f"{UNIT}.d"
+"""What changes the unit: the owner's own files, and one for each credential."""
+
 COMMAND = "/usr/local/bin/costguard"
 ENABLED = f"/etc/systemd/system/multi-user.target.wants/{NAME}"
 COMPLETIONS: Mapping[str, str] = {
@@ -28,18 +32,6 @@ COMPLETIONS: Mapping[str, str] = {
 
 Fate = Literal["new", "changed", "same", "kept"]
 """``kept``: somebody else wrote or changed it, so it stays as it is."""
-
-SHORT = """\
-# costguard on this machine. Every option with its default: `costguard config init --path FILE`.
-mode = "dry-run"           # says what it would do; "live" lets it act
-kill_action = "{action}"{gap}# see docs/actions.md for what ends the bill
-# price_per_hour = 4.10    # without it a list price of the cloud is used where there is one
-# currency = "USD"
-
-# Who hears of it besides the terminals of this machine; the file has one address (Slack, mail, ...) and mode 600.
-# [notify.channels.team]
-# urls = "file:/etc/costguard/team.urls"
-"""
 
 
 class Piece(NamedTuple):
@@ -53,6 +45,20 @@ class Piece(NamedTuple):
     def digest(self) -> str:
         """What the manifest remembers of it."""
         return hashlib.sha256((self.target or self.content).encode()).hexdigest()
+
+
+class Credential(NamedTuple):
+    """A secret that systemd hands to the service alone, as ``credential:NAME`` of the configuration."""
+
+    name: str
+    path: str
+
+    @property
+    def piece(self) -> Piece:
+        """Its drop-in."""
+        line = f"LoadCredential={self.name}:{self.path.replace('%', '%%')}"
+        text = f"# credential:{self.name} of the configuration. Written by `costguard install --credential`.\n[Service]\n{line}\n"
+        return Piece(f"{DROP_INS}/credential-{self.name}.conf", text)
 
 
 class Manifest(NamedTuple):
@@ -95,12 +101,29 @@ def script(*, judged: bool = True) -> list[str]:
     return words
 
 
-def pieces(words: list[str], action: str) -> list[Piece]:
+def credential(text: str, root: str) -> Credential:
+    """``NAME:/PATH``; raises CostguardError where systemd would not take it, or others could read or change it."""
+    name, _, path = text.partition(":")
+    wrong = ""
+    if not REFERENCE.fullmatch(f"credential:{name}") or not path.startswith("/") or not path.isprintable():
+        wrong = "it is not NAME:/PATH, such as pager:/etc/costguard/pager.url"
+    elif not os.path.isfile(root + path):
+        wrong = f"there is no file {path}, and without it the service would not start"
+    elif found := weakness(root + path, 0) if not root else None:
+        wrong = f"others could change it: {found.reason}; to fix it: {found.remedy}"
+    elif os.stat(root + path).st_mode & 0o077:
+        wrong = f"others can read or change {path}; to fix it: sudo chmod 600 {path}"
+    if wrong:
+        raise CostguardError(f"--credential {text!r}: {wrong}", "it names a file of root's with mode 600", USAGE)
+    return Credential(name, path)
+
+
+def pieces(words: list[str], configuration: str, credentials: Sequence[Credential] = ()) -> list[Piece]:
     """Everything, in the order in which it is written. ``words``: what starts costguard."""
     start = " ".join(_quoted(word) for word in [*words, "run"])
     unit = text_of(SHIPPED, 1 << 18).replace("ExecStart=/usr/bin/env costguard run", f"ExecStart={start}")
-    gap = " " * max(1, 13 - len(action))
-    found = [Piece(CONFIGURATION, SHORT.format(action=action, gap=gap)), Piece(UNIT, unit), Piece(ENABLED, target=UNIT)]
+    found = [Piece(CONFIGURATION, configuration), Piece(UNIT, unit), Piece(ENABLED, target=UNIT)]
+    found += [one.piece for one in credentials]
     found += [Piece(path, completion(shell)) for shell, path in COMPLETIONS.items()]
     known = shutil.which("costguard", path=SEARCHED)
     if len(words) == 1 and (known is None or known == COMMAND) and words[0] != COMMAND:
@@ -162,9 +185,9 @@ def remove(root: str, path: str) -> None:
         os.unlink(root + path)
 
 
-def remove_folders(root: str, before: Manifest) -> None:
-    """Those that were made for it and are empty now."""
-    for folder in reversed(before.folders):
+def remove_folders(root: str, before: Manifest, *, purge: bool) -> None:
+    """Those that were made for it and are empty now; that of a configuration that is purged, whoever made it."""
+    for folder in (*reversed(before.folders), *([os.path.dirname(CONFIGURATION)] if purge else [])):
         with suppress(OSError):
             os.rmdir(root + folder)
 

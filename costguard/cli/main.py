@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 import click
 
 from costguard import __version__
+from costguard.cli.examples import examples
 from costguard.errors import REFUSED, CostguardError
 
 
@@ -119,7 +120,18 @@ def fail(error: CostguardError) -> NoReturn:
     raise SystemExit(error.exit_code)
 
 
-@click.group(name="costguard", cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    name="costguard",
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=examples(
+        "costguard demo",
+        "costguard doctor",
+        "sudo costguard install --dry-run",
+        "costguard status --watch",
+        "costguard hold 2h",
+    ),
+)
 @click.version_option(__version__, prog_name="costguard", message="%(prog)s %(version)s")
 def main() -> None:
     """Stop idle GPU machines, and never stop work.

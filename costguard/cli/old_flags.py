@@ -43,7 +43,7 @@ _BY_SPELLING: Sequence[tuple[Spelling, str]] = (
         "--signal-name --signal-children",
     ),
     # gpu_mon
-    (Spelling("--config {}", example="FILE", note="in TOML; `costguard config init` writes a sample"), "-c"),
+    (Spelling("--config {}", example="FILE", note="in TOML; `costguard config init` writes one"), "-c"),
     # other tools of the field
     (
         _set("kill_duration", "s", "60m"),

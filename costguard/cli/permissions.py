@@ -6,11 +6,19 @@ from typing import NamedTuple, get_args
 import click
 
 from costguard.cli.answer import emit
+from costguard.cli.examples import examples
 from costguard.cloud.api import Permission, Provider, Verb, capabilities, load, secret_store
 from costguard.errors import USAGE, CostguardError
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "costguard permissions",
+        "costguard permissions CLOUD",
+        "costguard permissions CLOUD --action stop --action terminate",
+        "costguard permissions CLOUD --policy",
+    )
+)
 @click.argument("cloud", required=False)
 @click.option(
     "--action",

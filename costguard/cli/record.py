@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from costguard.cli.examples import examples
 from costguard.cli.invoked import invoked
 from costguard.cli.record_senses import SenseWatch, configured
 from costguard.engine.words import several
@@ -37,7 +38,12 @@ NO_HARDWARE = "No NVIDIA GPU on this machine, so there is nothing to record: cos
 LONGEST_SECONDS = 10 * 365 * 86400.0
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "costguard record --out night.jsonl.gz",
+        "costguard record --out hour.jsonl --duration 1h --interval 5s --no-senses",
+    )
+)
 @click.option("--out", required=True, metavar="FILE", help="Where to write; compressed when the name ends in .gz.")
 @click.option(
     "--interval", default="10s", show_default=True, metavar="DURATION", help="Time between two looks, 0.1s to 1h."

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from costguard.cli.answer import emit
+from costguard.cli.examples import examples
 from costguard.errors import CostguardError
 from costguard.money import given
 
@@ -35,7 +36,13 @@ class Named(NamedTuple):
     policy: "Policy"
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "costguard replay night.csv",
+        "costguard replay night.csv --policy kill_duration=2h --policy preset:gpu-sentinel",
+        "costguard replay night.csv --preset gpu-sentinel --price '2.50 EUR' --no-timeline",
+    )
+)
 @click.argument("names", nargs=-1, required=True, metavar="FILE…")
 @click.option(
     "--policy", "specs", multiple=True, metavar="POLICY",

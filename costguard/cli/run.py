@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from costguard.cli import options
+from costguard.cli.examples import examples
 from costguard.errors import CostguardError
 
 if TYPE_CHECKING:
@@ -19,7 +20,15 @@ ASK_SECONDS = 2.0
 NO_HARDWARE = "No NVIDIA GPU on this machine, so there is nothing to watch: costguard exits with code 0."
 
 
-@click.command(context_settings={"allow_interspersed_args": False})
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    epilog=examples(
+        "costguard run",
+        "costguard run --set kill_duration=30m --set grace=15m",
+        "sudo costguard run --live --set kill_action=stop",
+        "costguard run --preset gpu-sentinel --live && ./next-job.sh",
+    ),
+)
 @click.argument("program", nargs=-1, metavar="")
 @options.configuration
 def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
@@ -30,6 +39,7 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     """
     from costguard.cli.hardware import nvidia_hardware
     from costguard.cli.instance import instance_of
+    from costguard.config.addresses import missing
     from costguard.config.effective import build
     from costguard.config.load import load
     from costguard.config.show import origin
@@ -55,7 +65,8 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     environment, left_out = clean(os.environ, os.geteuid())
     _say(*left_out)
     try:
-        exec_guard(effective | {"environment": _own_variables(), "instance": instance_of(effective)}, environment)
+        own = {"environment": _own_variables(), "instance": instance_of(effective), "unaddressed": missing(effective)}
+        exec_guard(effective | own, environment)
     except OSError as error:
         raise CostguardError(
             f"the guard could not be started ({_named(error)}); nothing watches this machine",

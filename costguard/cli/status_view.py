@@ -249,7 +249,10 @@ def would_stop(report: Report) -> list[str]:
 def _coming(reason: Reason, at: float, report: Report) -> str:
     """When one reason would warn people, and what would prevent that."""
     policy, now = _policy(report), report["time"]
+    held = max([hold["until"] or 0.0 for hold in report["holds"]], default=0.0)
     when = "as soon as nothing else keeps it up" if at < now else f"at {moment(at, now)}"
+    if max(at, now) < held:
+        when = f"when the hold ends, at {moment(held, now)}"
     if not reason.by_date:
         unless = ", unless work is seen before"
     else:
@@ -281,7 +284,7 @@ def _warning(report: Report) -> str:
 def _told(incident: Report) -> str:
     """Who got the warning; empty where none was needed or that is not known yet."""
     if incident.get("unreached"):
-        return f"; {unreached(incident['tries'])}"
+        return f"; {unreached(incident['tries'], clean(incident.get('reached') or ''))}"
     return f"; warned over {clean(incident['reached'])}" if incident.get("reached") else ""
 
 

@@ -11,6 +11,7 @@ import click
 
 from costguard.cli import options, reach
 from costguard.cli.answer import emit
+from costguard.cli.examples import examples
 from costguard.engine.state import PERSON
 from costguard.errors import REFUSED, USAGE, CostguardError
 from costguard.host.client import AgentBusyError, AgentUnreachableError
@@ -35,7 +36,13 @@ FATES = {"acted": "done", "cannot": "refused", "would": "refused", "failed": "fa
 NOTHING_DONE = "nothing was done"
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "sudo costguard stop",
+        "sudo costguard stop --action terminate --yes",
+        "costguard stop --verify receipt.json",
+    )
+)
 @options.configuration
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @click.option("--action", type=click.Choice(ACTIONS), help="Another action than kill_action.")

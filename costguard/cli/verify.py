@@ -5,6 +5,7 @@ import sys
 
 import click
 
+from costguard import extras
 from costguard.cli import options
 from costguard.cli.answer import emit
 from costguard.cloud import dmi, receipt
@@ -71,7 +72,7 @@ def _provider(fields: dict[str, str], listed: list[str]) -> Provider:
 
 
 def _extra(fields: dict[str, str]) -> str:
-    return f"pip install 'costguard-agent[{fields['provider']}]'"
+    return extras.command(fields["provider"])
 
 
 def _ask(provider: Provider, site: Site, fields: dict[str, str]) -> Result:

@@ -11,7 +11,7 @@ _CGROUP = re.compile(r"docker|kubepods|containerd|crio|libpod|lxc|machine\.slice
 _ROOT_MOUNT = re.compile(r"/docker/|containerd|containers/storage|kubelet", re.IGNORECASE)
 
 
-def mark(procfs: str, environ: Mapping[str, str]) -> str | None:
+def evidence(procfs: str, environ: Mapping[str, str]) -> str | None:
     """What shows that this is a container; empty when nothing does, None when nobody can tell.
 
     Sources: Docker and Podman marker files, the container interface of systemd

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from costguard import extras
 from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Identity
 from costguard.cloud.choose import Chosen, NobodyError
@@ -52,4 +53,4 @@ def step(chosen: Chosen, name: str, call: Callable[[], T], end: float) -> T:
 
 def _no_sdk(chosen: Chosen, error: ImportError) -> PlanFinding:
     text = f"the library for {chosen.provider.name} is not installed ({error}); the bill would go on"
-    return PlanFinding("sdk_missing", text, f"in costguard's environment: pip install 'costguard-agent[{chosen.name}]'")
+    return PlanFinding("sdk_missing", text, extras.command(chosen.name))

@@ -51,7 +51,7 @@ def write(tags: Mapping[str, str], access: CloudAccess, within: float, *, live: 
 
 
 def _write(tags: Mapping[str, str], access: CloudAccess, end: float, *, live: bool) -> None:
-    found = container.mark(access.host.procfs, os.environ)
+    found = container.evidence(access.host.procfs, os.environ)
     for refused in container.refusals(found, stands_for_host=access.host.stands_for_host):
         raise CloudError("refused", refused.text, code=refused.code, hint=refused.hint)
     try:

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from costguard.config import checks, ownership, paths
+from costguard.config import checks, drop_ins, ownership, paths
 from costguard.config.options import NAME, OPTIONS, find, generic, is_table_of_tables
 from costguard.config.plug_ins import UNFIT
 from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
-from costguard.config.sources import Layer, Problem, Value, read_command_line, read_environment, read_file
+from costguard.config.sources import Layer, Problem, Value, read_command_line, read_environment
 from costguard.engine.words import several
 from costguard.errors import USAGE, CostguardError
 
@@ -27,20 +27,24 @@ class ConfigurationError(CostguardError):
         count = several(len(problems), "problem")
         super().__init__(
             "\n  ".join([f"the configuration has {count}, so costguard does not start:", *problems]),
-            "`costguard config init --path FILE` writes a commented sample; `costguard config check FILE` checks one.",
+            "`costguard config init --full --path FILE` writes every option down; `costguard config check FILE` checks a file.",
             USAGE,
         )
         self.problems = problems
 
 
 class LoadedConfiguration(NamedTuple):
-    """Checked settings; ``written`` holds what was written, and where, for each option that is not a default."""
+    """Checked settings; ``written`` holds what was written, and where, for each option that is not a default.
+
+    ``source`` is the main file, ``files`` are all that were read for the settings, lowest first.
+    """
 
     settings: Settings
     written: dict[str, Value]
     source: str
     paths: paths.Paths
     arguments: dict[str, object]
+    files: tuple[str, ...]
 
 
 def load(
@@ -50,9 +54,9 @@ def load(
     *,
     run_by: int | None = None,
 ) -> LoadedConfiguration:
-    """Merge preset < file < environment < command line; raises ConfigurationError with every problem.
+    """Merge preset < file < its drop-ins < environment < command line; raises ConfigurationError with every problem.
 
-    ``system_file`` is read when ``arguments`` names no other; its [admin] table counts in either case.
+    ``system_file`` is read when ``arguments`` names no other; its [admin] table counts in either case, and that of its drop-ins.
     ``run_by``: the user whose agent will follow it; what others than he and root can change is then a problem too.
     """
     given = {key: value for key, value in arguments.items() if value not in (None, (), [])}
@@ -62,10 +66,12 @@ def load(
     config = given.get("config")
     file = str(config) if config else system_file
     outside = [read_environment(environment), _command_line(given)]
-    layers = [read_file(file, required=bool(config)), *outside]
+    read = drop_ins.read(file, required=bool(config))
+    layers, followed = [*read.layers, *outside], read.followed
     if os.path.realpath(file) != os.path.realpath(system_file):
-        system = read_file(system_file, required=False)
-        layers.append(Layer({k: v for k, v in system.found.items() if k.startswith("admin.")}, system.problems))
+        system = drop_ins.read(system_file, required=False)
+        layers += [_only_admin(layer) for layer in system.layers]
+        followed = [*followed, *system.followed]
     problems = [problem for layer in layers for problem in layer.problems]
     problems += [
         Problem(path, "only a configuration file may set it", value.source)
@@ -86,11 +92,16 @@ def load(
     state_dir = given.get("state_dir")
     where = paths.resolve(str(state_dir) if state_dir else None, environment)
     if run_by is not None:
-        files = tuple(name for name in dict.fromkeys((file, system_file)) if os.path.lexists(name))
+        files = tuple(dict.fromkeys(followed))
         problems += ownership.check(settings, written, ownership.Given(files, where.state, environment), run_by)
     if problems:
         raise ConfigurationError([str(problem) for problem in problems])
-    return LoadedConfiguration(settings, written, file if os.path.exists(file) else "", where, given)
+    source = file if os.path.exists(file) else ""
+    return LoadedConfiguration(settings, written, source, where, given, tuple(read.files))
+
+
+def _only_admin(layer: Layer) -> Layer:
+    return Layer({k: v for k, v in layer.found.items() if k.startswith("admin.")}, layer.problems)
 
 
 def _has_zero_byte(value: object) -> bool:

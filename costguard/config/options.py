@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from costguard.config.schema import Section, Settings
-from costguard.config.types import Form
+from costguard.config.types import AllowedForm
 from costguard.config.values import show_seconds, show_share
 
 NAME = "NAME"
@@ -56,7 +56,7 @@ def _describe(path: str, field: FieldInfo, section: type[Section]) -> Option:
     extra = field.json_schema_extra
     if not isinstance(extra, Mapping) or not field.description or not field.examples:
         raise TypeError(f"{path} is not described; use option()")
-    form = next((item for item in field.metadata if isinstance(item, Form)), Form(_words_of(field)))
+    form = next((item for item in field.metadata if isinstance(item, AllowedForm)), AllowedForm(_words_of(field)))
     default = field.default
     kind: Literal["bool", "list", "int", "command", "text"] = "text"
     if isinstance(default, bool):

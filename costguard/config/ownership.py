@@ -45,7 +45,7 @@ class Given(NamedTuple):
 
 def check(settings: Settings, written: Mapping[str, Value], given: Given, uid: int) -> Iterator[Problem]:
     """One problem for each file or folder that users other than this one and root can change."""
-    inside = bool(container.mark(settings.host.procfs, given.environment))
+    inside = bool(container.evidence(settings.host.procfs, given.environment))
     seen: set[str] = set()
     for path, file in _everything(settings, given, uid):
         found = weakness(file, uid, read_only_counts=inside)

@@ -7,6 +7,9 @@ from typing import NamedTuple
 DEFAULT_CONFIG = "/etc/costguard/config.toml"
 """Read when it exists and no other file is named."""
 
+DROP_INS = "config.d"
+"""The folder beside a configuration file whose files are read over it."""
+
 MEMORY = "/dev/shm/"  # noqa: S108 - any user may write there; the agent checks that its folder is its own
 NO_HOME = "/nonexistent"
 """The home of a user without one, as systems write it; the agent reports that it cannot be used."""

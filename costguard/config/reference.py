@@ -12,11 +12,13 @@ _HEAD = """\
 
 <!-- Written by `make docs` from costguard/config/schema.py; changes here are lost. -->
 
-costguard reads `/etc/costguard/config.toml`, or the file named with `--config`. Without the default file, the defaults below apply.
-`costguard config init` writes a commented sample, `costguard config check` reports every problem at once, and
-`costguard config show` prints the effective values, each with its source.
+costguard reads `/etc/costguard/config.toml`, or the file named with `--config`, and over it every `NAME.toml` of the folder `config.d` beside that file, in the order of
+their names: `10-base.toml` of an image, `50-team.toml`, `90-machine.toml`. Tables are merged key by key; a list or a single value of a later file replaces that of an
+earlier one. All these files keep the same rules, and must be root's where root's agent reads them. Without any file, the defaults below apply.
+`costguard config init` writes a short file, with `--full` one with every option; `costguard config check` reports every problem at once, and
+`costguard config show` prints the effective values, each with the file and line that set it. `systemctl reload costguard` sees new, changed and removed files.
 
-Later sources win: preset, file, environment, command line.
+Later sources win: preset, file, files of `config.d`, environment, command line.
 
 | source | spelling |
 |---|---|

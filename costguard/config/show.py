@@ -1,5 +1,6 @@
 """Show the effective values, each with its source; secrets are masked."""
 
+import os
 from collections.abc import Iterator
 
 from costguard import __version__
@@ -28,7 +29,13 @@ def as_json(loaded: LoadedConfiguration) -> dict[str, object]:
         }
         for option in present(loaded.settings)
     }
-    return {"version": __version__, "file": loaded.source, "paths": loaded.paths._asdict(), "options": options}
+    return {
+        "version": __version__,
+        "file": loaded.source,
+        "files": list(loaded.files),
+        "paths": loaded.paths._asdict(),
+        "options": options,
+    }
 
 
 def value_of(settings: Settings, path: str) -> object:
@@ -61,13 +68,22 @@ def origin(loaded: LoadedConfiguration) -> str:
     """Where the settings came from: ``preset NAME, FILE and the environment``."""
     kinds = {value.source.split(" ", 1)[0] for value in loaded.written.values()}
     found = [value.source for value in loaded.written.values() if value.source.startswith("preset ")][:1]
-    found += [loaded.source] if loaded.source else []
+    found += _files(loaded)
     found += [f"the {name}" for kind, name in _OUTSIDE.items() if kind in kinds]
     return " and ".join(filter(None, (", ".join(found[:-1]), found[-1]))) if found else "the built-in defaults"
 
 
+def _files(loaded: LoadedConfiguration) -> list[str]:
+    """The main file, and its drop-ins: the one by its name, more of them by their number."""
+    over = [file for file in loaded.files if file != loaded.source]
+    if len(over) > 1:
+        over = [f"{len(over)} files of {os.path.dirname(over[0])}"]
+    return [*filter(None, [loaded.source]), *over]
+
+
 def _lines(loaded: LoadedConfiguration) -> Iterator[str]:
     yield f"# costguard {__version__}, file: {loaded.source or 'none'}\n"
+    yield from (f"# over it: {file}\n" for file in loaded.files if file != loaded.source)
     yield f"# state: {loaded.paths.state}, runtime: {loaded.paths.runtime}\n"
     table = ""
     for option in present(loaded.settings):

@@ -1,5 +1,6 @@
 """Read values from file, environment and command line, each flattened to dotted paths."""
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -53,9 +54,11 @@ def read_file(path: str, *, required: bool) -> Layer:
             content = file.read(toml_text.MOST_BYTES + 1)
     except FileNotFoundError:
         text = f"there is no such file; allowed: a file, see `costguard config init --path {path}`"
+        if os.path.islink(path):
+            text = "this is a link to a file that is not there; allowed: a file"
         return Layer({}, [Problem(path, text)] if required else [])
     except (OSError, ValueError) as error:
-        return Layer({}, [Problem(path, _unreadable(error))])
+        return Layer({}, [Problem(path, unreadable(error))])
     document = toml_text.read(content)
     if isinstance(document, toml_text.Slip):
         return Layer({}, [Problem(f"{path}:{document.line}" if document.line else path, document.text)])
@@ -81,7 +84,8 @@ def _renamed(found: dict[str, Value]) -> Iterator[Problem]:
                 found[path] = value
 
 
-def _unreadable(error: OSError | ValueError) -> str:
+def unreadable(error: OSError | ValueError) -> str:
+    """Why a file or a folder cannot be read, and what is allowed instead."""
     if isinstance(error, ValueError):
         return "this is not a path; allowed: a file"
     if isinstance(error, NoFileError):

@@ -149,7 +149,7 @@ def _kinds(value: tuple[str, ...]) -> tuple[str, ...]:
     return value
 
 
-class Form(NamedTuple):
+class AllowedForm(NamedTuple):
     """What is allowed for a type, as people read it; ``otherwise`` stands after the limits of an option."""
 
     allowed: str
@@ -161,8 +161,8 @@ DURATION = "a duration such as 30 (seconds), 30s, 10m, 1h30m or 1d"
 RATE = "a rate such as 500kB/s, 1MB/s or 1GB/s; a bare number is bytes per second"
 _DATE = "a date and time with its offset (RFC 3339), such as 2027-01-31T18:00:00+01:00, or off"
 _ARGUMENTS = "a list of arguments, or one string that is split as a shell does"
-_URL = Form("a URL that begins with http:// or https://, or nothing")
-_PATH_OR_NONE = Form("an absolute path, or nothing")
+_URL = AllowedForm("a URL that begins with http:// or https://, or nothing")
+_PATH_OR_NONE = AllowedForm("an absolute path, or nothing")
 _SERVER = "host:port with a port from 1 to 65535, an IPv6 address in brackets ([2001:db8::1]:601), or nothing"
 
 
@@ -174,26 +174,28 @@ def _hold_url(value: str) -> str:
     return _address(value)
 
 
-Duration = Annotated[float, BeforeValidator(values.seconds), Form(DURATION, "seconds")]
-DurationOrOff = Annotated[float | None, BeforeValidator(values.seconds_or_off), Form(DURATION, "seconds", "or off")]
-Share = Annotated[float, BeforeValidator(values.share), Form("a share such as 0.05 or 5%", "share")]
-Money = Annotated[float | None, BeforeValidator(_money), Form("a positive amount", "currency")]
-DateOrOff = Annotated[float | None, BeforeValidator(_date_or_off), Form(_DATE, "date")]
-Rate = Annotated[float, BeforeValidator(values.rate), Form(RATE, "rate")]
-Number = Annotated[float, BeforeValidator(_number), Form("a number")]
-NumberOrOff = Annotated[float | None, BeforeValidator(_number_or_off), Form("a number", "", "or off")]
-Names = Annotated[tuple[str, ...], BeforeValidator(values.names), Form("a list of texts")]
+Duration = Annotated[float, BeforeValidator(values.seconds), AllowedForm(DURATION, "seconds")]
+DurationOrOff = Annotated[
+    float | None, BeforeValidator(values.seconds_or_off), AllowedForm(DURATION, "seconds", "or off")
+]
+Share = Annotated[float, BeforeValidator(values.share), AllowedForm("a share such as 0.05 or 5%", "share")]
+Money = Annotated[float | None, BeforeValidator(_money), AllowedForm("a positive amount", "currency")]
+DateOrOff = Annotated[float | None, BeforeValidator(_date_or_off), AllowedForm(_DATE, "date")]
+Rate = Annotated[float, BeforeValidator(values.rate), AllowedForm(RATE, "rate")]
+Number = Annotated[float, BeforeValidator(_number), AllowedForm("a number")]
+NumberOrOff = Annotated[float | None, BeforeValidator(_number_or_off), AllowedForm("a number", "", "or off")]
+Names = Annotated[tuple[str, ...], BeforeValidator(values.names), AllowedForm("a list of texts")]
 Pages = Annotated[
     tuple[str, ...],
     BeforeValidator(values.names),
     AfterValidator(_pages),
-    Form("a list of http addresses of this machine"),
+    AllowedForm("a list of http addresses of this machine"),
 ]
 Gpus = Annotated[tuple[str, ...], BeforeValidator(values.names), AfterValidator(_gpu)]
-Command = Annotated[tuple[str, ...], BeforeValidator(values.command), Form(_ARGUMENTS)]
-Folder = Annotated[str, AfterValidator(_folder), Form("an absolute path")]
+Command = Annotated[tuple[str, ...], BeforeValidator(values.command), AllowedForm(_ARGUMENTS)]
+Folder = Annotated[str, AfterValidator(_folder), AllowedForm("an absolute path")]
 Address = Annotated[str, AfterValidator(_address), _URL]
-Server = Annotated[str, AfterValidator(_server), Form(_SERVER)]
+Server = Annotated[str, AfterValidator(_server), AllowedForm(_SERVER)]
 Url = Annotated[str, AfterValidator(_url), _URL]
 HoldUrl = Annotated[str, AfterValidator(_hold_url)]
 FolderOrNone = Annotated[str, AfterValidator(lambda value: _folder(value) if value else value), _PATH_OR_NONE]
@@ -201,6 +203,6 @@ File = Annotated[str, AfterValidator(_file)]
 Channels = Annotated[tuple[Literal["terminal", "wall"], ...], BeforeValidator(values.names)]
 Kinds = Annotated[tuple[str, ...], BeforeValidator(values.names), AfterValidator(_kinds)]
 UrlReference = Annotated[str, AfterValidator(_reference)]
-Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), Form("three capital letters (ISO 4217)")]
+Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), AllowedForm("three capital letters (ISO 4217)")]
 ActionName = Literal["stop", "terminate", "hibernate", "shutdown", "reboot", "end_process", "command"]
 ActionNames = Annotated[tuple[ActionName, ...], BeforeValidator(values.names)]

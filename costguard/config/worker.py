@@ -3,6 +3,7 @@
 import sys
 
 from costguard.config import load_effective
+from costguard.config.addresses import missing
 from costguard.config.job import Configured, ConfigureJob
 from costguard.config.load import ConfigurationError
 from costguard.process.worker import serve
@@ -11,7 +12,8 @@ from costguard.process.worker import serve
 def configure(job: ConfigureJob) -> Configured:
     """Read it as at the start of the agent."""
     try:
-        return Configured(load_effective(job.arguments, job.environment), "")
+        effective = load_effective(job.arguments, job.environment)
+        return Configured({**effective, "unaddressed": missing(effective)}, "")
     except ConfigurationError as error:
         return Configured(None, "; ".join(error.problems))
 

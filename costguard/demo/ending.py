@@ -21,7 +21,7 @@ def hours(seconds: float) -> str:
 def following(command: str) -> list[tuple[str, str]]:
     """What to type next and why; ``command`` is how `costguard` is typed here."""
     return [
-        (f"{command} config init --path costguard.toml", "write a commented configuration"),
+        (f"{command} config init --path costguard.toml", "write a short configuration"),
         (f"{command} config check costguard.toml", "explain what it will do"),
         (f"{command} run --config costguard.toml", "on a GPU machine: guard it (dry run, nothing is stopped)"),
         (f"{command} status", "meanwhile: see why it is still up, and what would stop it"),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from costguard import holders
-from costguard.agent.digest import digest
+from costguard.agent.config_checksum import checksum
 from costguard.cloud import secret
 from costguard.cloud.access import CloudAccess
 from costguard.cloud.api import CloudError
@@ -18,7 +18,8 @@ from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, 
 from costguard.doctor.plans import BootTimes, PlanShown, plan_checks, plans
 from costguard.engine.words import duration, hanging, several
 from costguard.masking import mask
-from costguard.notify import tested
+from costguard.notify import secret_urls, tested
+from costguard.notify.message import DeliveryError
 from costguard.report import picture
 
 HANGS_SECONDS = 60.0
@@ -37,11 +38,12 @@ class AgentAnswer(NamedTuple):
 
 
 class Configuration(NamedTuple):
-    """The effective configuration that `run` would use, or its problems."""
+    """The effective configuration that `run` would use, or its problems. ``mode_from``: the line that sets the mode."""
 
     effective: Mapping[str, Any] | None
     problems: tuple[str, ...]
     source: str
+    mode_from: str = ""
 
 
 Loader = Callable[[Sequence[str], Mapping[str, str]], Configuration]
@@ -145,8 +147,9 @@ def _configuration(
     if effective["policy"]["mode"] == "live":
         yield ok("mode is live: decisions are carried out")
     else:
-        where = f'set mode = "live" in {given.source}' if given.source else "run with --live"
-        yield warn(DRY, f"{where}, then {_reload(by, report)}" if given.source and report else where)
+        file = given.mode_from if given.mode_from.startswith("/") else given.source
+        where = f'set mode = "live" in {file}' if file else "run with --live"
+        yield warn(DRY, f"{where}, then {_reload(by, report)}" if file and report else where)
 
 
 def _reload(by: service.ServiceUnit, report: Mapping[str, Any]) -> str:
@@ -188,7 +191,7 @@ def _after_boot(agent: AgentAnswer, by: service.ServiceUnit, as_run: Loader) -> 
 def unlike(about: Mapping[str, Any], written: Mapping[str, Any]) -> list[str]:
     """Where an agent's configuration differs from another one."""
     found = differences(about.get("configured") or {}, written["policy"])
-    if not found and about.get("digest") not in {None, digest(written)}:
+    if not found and about.get("digest") not in {None, checksum(written)}:
         return ["something other than the rules (actions, messages, hooks, paths)"]
     return found
 
@@ -314,11 +317,11 @@ def _messages(
             reached = reached or text.startswith("terminal: the agent")
             yield note(text)
         else:
-            own = _unread(effective, name) or _tested(effective, name)
+            own = _unreadable(effective, name) or _unread(effective, name) or _tested(effective, name)
             reached = reached or own.level == "ok"
             yield own
     if effective["notify"].get("channels") and not picture.installed():
-        yield note("messages have no picture: matplotlib is not installed", picture.INSTALL)
+        yield note("messages have no picture: matplotlib is not installed", picture.install())
     if not reached:
         tries = effective.get("policy", {}).get("warn_attempts", 3)
         after = several(tries, "try", "tries")
@@ -328,6 +331,21 @@ def _messages(
         if "wall" not in channels:
             hint = f'add "wall" to local under [notify]; {hint}'
         yield warn(text, hint)
+
+
+def _unreadable(effective: Mapping[str, Any], name: str) -> CheckResult | None:
+    """Why the file with the addresses of a channel cannot be used; what only the agent's own process has is its own matter."""
+    reference = str(effective["notify"]["channels"][name].get("urls", ""))
+    if not reference.startswith("file:"):
+        return None
+    try:
+        secret_urls.read(reference, {})
+    except DeliveryError as error:
+        if os.geteuid() != 0 and isinstance(error.__cause__, PermissionError):
+            return note(f"{name}: this user may not read its addresses", "`sudo costguard doctor` can")
+        live = effective.get("policy", {}).get("mode") == "live"
+        return (bad if live else warn)(f"{name}: nothing can be sent: {mask(str(error))}")
+    return None
 
 
 def _unread(effective: Mapping[str, Any], name: str) -> CheckResult | None:

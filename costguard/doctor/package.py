@@ -34,7 +34,7 @@ def _distributions(path: Sequence[str]) -> Iterator[CheckResult]:
             yield warn(
                 f"the distribution {THEIRS} {found.version} is installed; it is another vendor's tool, "
                 "and both write to the same folder",
-                f"{sys.executable} -m pip uninstall {THEIRS} && {sys.executable} -m pip install --force-reinstall {OURS}",
+                f"{sys.executable} -m pip uninstall {THEIRS}, then install costguard again from the file that it came from",
             )
 
 

@@ -46,7 +46,9 @@ def tell_deadline(turn: Turn) -> None:
         known = known._replace(whole=due.left)
     if due.left <= _step(due.whole, known.told_left):
         facts = {"due_in_seconds": due.left, "due_wall": turn.wall + due.left, "stop_busy": turn.rules.policy.stop_busy}
-        turn.tell("deadline_ahead", "warning", limit=due.limit, **facts)
+        limit = overdue.limit_at(turn.state, turn.rules, turn.wall, synced=turn.synced)
+        movable = max(0.0, limit + turn.rules.policy.extend_max - (turn.at + due.left))
+        turn.tell("deadline_ahead", "warning", limit=due.limit, movable=movable, **facts)
         known = known._replace(told_left=due.left)
     if known != turn.core.deadline:
         turn.core = turn.core._replace(deadline=known)

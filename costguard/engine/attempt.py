@@ -113,13 +113,14 @@ def announce(turn: Turn, attempts: int = 1) -> None:
     incident, ending = turn.core.incident, turn.ending
     if incident is None:
         return
+    tries = {"attempts": attempts} if attempts > 1 else {}
     if turn.core.phase == FAILED:
         # a person's own stop is given up: nobody counts on it in an hour, and the machine's own rules go on
         again = {} if incident.by_person else {"retry_in_seconds": ending.retry_at - turn.at}
-        effect = turn.tell("failed", "critical", error=incident.detail, rounds=ending.rounds, **again)
+        effect = turn.tell("failed", "critical", error=incident.detail, rounds=ending.rounds, **again, **tries)
     else:
         level = "info" if ending.done in GOOD else "critical"
-        effect = turn.tell(ENDS[ending.done], level, error=incident.detail, proof=incident.proof)
+        effect = turn.tell(ENDS[ending.done], level, error=incident.detail, proof=incident.proof, **tries)
     turn.announcement = turn.announcement._replace(effect=effect, attempts=attempts)
 
 

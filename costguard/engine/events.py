@@ -55,6 +55,7 @@ class Outcome(NamedTuple):
     findings: tuple[tuple[str, str, str], ...] = ()  # (code, text, hint)
     proof: str = ""
     receipt: str = ""  # with which anybody can ask the cloud later what became of it
+    answered: tuple[tuple[str, float], ...] = ()  # of a message: its channels, and the date at which each answered
 
 
 class AskHold(NamedTuple):

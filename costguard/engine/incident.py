@@ -242,13 +242,12 @@ def _told(turn: Turn, incident: Incident, event: Outcome) -> None:
     elif incident.announcement.exhausted and not delivered:
         turn.announcement = turn.announcement._replace(effect="")
         return
-    elif (
-        incident.announcement.exhausted
-    ):  # somebody hears of it at last: `grace` from now on, and no less than the text says
+    elif incident.announcement.exhausted:
+        # somebody hears of it at last: `grace` from now on, and no less than the text says
         grace = turn.rules.policy.grace
         turn.incident = turn.incident._replace(warned=max(event.at, due_at(turn.core, turn.rules) - grace))
         turn.announcement = turn.announcement._replace(reminded=0)
-    reached = (event.proof or "somebody") if delivered else ""  # what people read says nothing else
+    reached = event.proof or ("somebody" if delivered else "")  # of an undelivered one: the terminals that took it
     turn.announcement = turn.announcement._replace(effect="", exhausted=not delivered, reached=reached)
 
 

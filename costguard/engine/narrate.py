@@ -15,6 +15,9 @@ GPUS_NAMED = 8
 QUIET_THRESHOLD_LIMIT = 0.05
 """The highest threshold below which a GPU is called quiet."""
 
+NO_BILL = frozenset(("command", "end_process", "reboot"))
+"""Actions of which nobody knows that they end a bill."""
+
 STARTING = "STARTING"
 """The one state that is over by time alone."""
 
@@ -125,7 +128,8 @@ class Sentence:
         if core.phase == CONFIRMING:
             return f"{action} was requested; {'checking the outcome' if detail else 'waiting for confirmation'}"
         if core.phase == FAILED:
-            return f"{action} FAILED ({detail}); THE BILL GOES ON; {self._after_failure()}"
+            bill = "" if action in NO_BILL else "THE BILL GOES ON; "
+            return f"{action} FAILED ({detail}); {bill}{self._after_failure()}"
         if core.phase == DONE:
             done = ON_DONE[core.ending.done].format(action=action)
             return done + (f" ({detail})" if detail else "") + "; watching resumes when work is seen"
@@ -169,7 +173,13 @@ class Sentence:
         if left <= 0 and incident.attempt.failures:
             return f"{action} failed ({incident.detail}) and will be retried unless work is seen"
         when = f"in {duration(left)}, at {self._at(due)}" if left > 0 else "as soon as it is ready"
-        nobody = f"; {unreached(incident.announcement.attempts)}" if incident.announcement.exhausted else ""
+        if core.signals.unknown_since is not None and not reason_of(incident).by_date:
+            when = "once every GPU can be read" if left <= 0 else f"{when}, if every GPU can be read by then"
+        nobody = (
+            f"; {unreached(incident.announcement.attempts, incident.announcement.reached)}"
+            if incident.announcement.exhausted
+            else ""
+        )
         if hook_works(core, self._state.at):
             nobody += "; the pre-stop hook saves work, and its own use of the GPUs ends no countdown"
         if not rules.policy.grace:
@@ -180,7 +190,7 @@ class Sentence:
     def _outlook(self, action: str) -> str:
         state, rules, core = self._state, self._rules, self._state.core
         policy = rules.policy
-        moment = Moment(state, rules, self._wall, None)
+        moment = Moment(state, rules, self._wall, core.clocks.synced)
         times = [(earliest(reason, moment), reason) for reason in OWN_REASONS if reason.applies(policy)]
         would = "" if policy.mode == "live" else "DRY RUN: "
         for at, reason in times:
@@ -217,9 +227,10 @@ def being_warned(incident: Incident | None, rules: Rules) -> str:
     return f"the warning has reached nobody yet (try {incident.announcement.attempts} of {rules.policy.warn_attempts})"
 
 
-def unreached(tries: int) -> str:
-    """What follows where nobody got the warning."""
-    return f"the warning reached nobody in {several(tries, 'try', 'tries')}; the countdown goes on anyway"
+def unreached(tries: int, only: str = "") -> str:
+    """What follows where nobody got the warning, or ``only`` who sits at a terminal of a machine that has channels beyond it."""
+    who = f"only {only} took the warning" if only else "the warning reached nobody"
+    return f"{who} in {several(tries, 'try', 'tries')}; the countdown goes on anyway"
 
 
 def below(rules: Rules) -> str:

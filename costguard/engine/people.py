@@ -73,7 +73,7 @@ def extend(turn: Turn, event: AskExtend) -> None:
     if event.uid != ROOT:
         until = min(until, limit + turn.rules.policy.extend_max)
     if core.phase in {ACTING, CONFIRMING}:
-        message = f"too late: the request to {action_of(core.incident, turn.rules)} has already been sent"
+        message = _too_late(turn)
     elif limit == NEVER:
         message = "refused: this machine has no deadline; `costguard hold 2h` keeps it up"
     elif until <= max(due, event.at):
@@ -83,7 +83,11 @@ def extend(turn: Turn, event: AskExtend) -> None:
         )
     else:
         _extend(turn, Hold(event.owner, event.reason, until, event.wall + until - event.at, event.uid), key)
-        _answer(turn, event.client, f"the deadline is in {duration(until - event.at)} now", done=True)
+        allowed = duration(turn.rules.policy.extend_max)
+        cut = f" (you asked for {duration(event.seconds)}; users may move it by {allowed} in all, root by more)"
+        wanted = max(limit, event.at) + event.seconds
+        words = f"the deadline is in {duration(until - event.at)} now{cut if until < wanted else ''}"
+        _answer(turn, event.client, words, done=True)
         return
     _answer(turn, event.client, message, done=False)
 
@@ -98,11 +102,20 @@ def _extend(turn: Turn, extension: Hold, key: str) -> None:
     turn.people = turn.people._replace(told=told)
 
 
+BEGUN = {"command": "the command has already been started", "end_process": "the processes are already being ended"}
+"""What has begun of an action that asks nobody."""
+
+
+def _too_late(turn: Turn) -> str:
+    action = action_of(turn.core.incident, turn.rules)
+    return f"too late: {BEGUN.get(action, f'the {action} has already been requested')}"
+
+
 def _no_hold(turn: Turn, key: str, seconds: float, uid: int | None) -> str:
     """Why there can be no hold at all, in words; empty when there can."""
     core = turn.core
     if core.phase in {ACTING, CONFIRMING}:
-        return f"too late: the request to {action_of(core.incident, turn.rules)} has already been sent"
+        return _too_late(turn)
     if not seconds > 0:  # nor for a number that is none
         return "refused: a hold needs a time above 0"
     others = [held for held in core.people.holds if held.uid != ROOT]

@@ -72,8 +72,8 @@ class Announcement(NamedTuple):
     effect: str = ""  # id of the message under way
     attempts: int = 0  # of sending it
     again_at: float = NEVER  # when a warning that nobody got is sent again
-    exhausted: bool = False  # nobody got the warning, however often it was tried
-    reached: str = ""  # whom the warning reached, as the delivery says
+    exhausted: bool = False  # nobody beyond this machine got the warning, however often it was tried
+    reached: str = ""  # whom the warning reached, as the delivery says; of an exhausted one the terminals alone
     reminded: int = 0  # how many reminders of the countdown were sent
 
 

@@ -1,5 +1,6 @@
 """Turn recorded events into what an auditor reads: one line per incident, and an incident as a story."""
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -43,6 +44,7 @@ class IncidentSummary(NamedTuple):
     delivered: int
     undelivered: int
     unreached: bool = False  # the warning reached nobody, and the countdown went on
+    only: str = ""  # or nobody but these terminals
 
 
 class Entry(NamedTuple):
@@ -67,7 +69,7 @@ def summary(events: Sequence[Event]) -> IncidentSummary:
     known: dict[str, str] = dict.fromkeys(("reason", "action", "mode", "owner", "proof"), "")
     result, words = "open", ""
     delivered = undelivered = 0
-    alone = False
+    alone, only = False, ""
     tells: set[str] = set()
     for event in events:
         data = event.data
@@ -84,11 +86,12 @@ def summary(events: Sequence[Event]) -> IncidentSummary:
         elif fate_of_message:
             delivered += data.get("status") == "delivered"
             undelivered += data.get("status") != "delivered"
-            alone = data.get("unreached", alone) is True
+            if "unreached" in data:
+                alone, only = data["unreached"] is True, str(data.get("proof") or "")
     first = events[0]
     return IncidentSummary(
         first.incident, first.wall, events[-1].wall, first.machine, first.instance, known["reason"], known["action"],
-        known["mode"], known["owner"], result, words or RESULTS[result], known["proof"], delivered, undelivered, alone,
+        known["mode"], known["owner"], result, words or RESULTS[result], known["proof"], delivered, undelivered, alone, only if alone else "",
     )  # fmt: skip
 
 
@@ -152,7 +155,7 @@ def _entry(event: Event, asked: str) -> Entry:
     if event.kind == "hook":
         return Entry(event.wall, f"hook {data.get('step')}: {data.get('status')}", (str(data.get("detail") or ""),))
     if event.kind == "delivery":
-        return Entry(event.wall, _delivery(data))
+        return Entry(event.wall, _delivery(data), _answered(data))
     title = {
         "prepare": f"a worker plans {action}, authenticates and waits",
         "confirm": f"checking the outcome of {action}",
@@ -176,6 +179,13 @@ def _delivery(data: Mapping[str, Any]) -> str:
     if over:
         return f"{name} delivered{again} over {over}" + (f"; failed over {lost}" if lost else "")
     return f"{name} NOT delivered{again}: {lost or 'no channel took it'}"
+
+
+def _answered(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """When each channel answered, to the second; one line, none where nothing is known."""
+    found = [(name, at) for name, at in _mapping(data, "answered").items() if isinstance(at, int | float)]
+    times = [f"{name} {time.strftime('%H:%M:%S', time.localtime(at))}" for name, at in found]
+    return (f"answered: {', '.join(times)}",) if times else ()
 
 
 def _mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -229,10 +239,14 @@ def _outcome(data: Mapping[str, Any], asked: str) -> tuple[str, tuple[str, ...]]
         name = action.replace("_", " ")
         if status == "delivered":
             over = f" over {proof}" if proof else ""
-            return f"{name} delivered{over}" + (f"; failed over {detail}" if detail else ""), ()
+            return f"{name} delivered{over}" + (f"; failed over {detail}" if detail else ""), _answered(data)
         tries = data.get("tries")
-        after = "" if not tries else unreached(tries) if data.get("unreached") else "it will be retried"
-        return f"{name} NOT delivered: {detail or 'no channel took it'}", (after,) if after else ()
+        after = "" if not tries else unreached(tries, proof) if data.get("unreached") else "it will be retried"
+        only = f"; only {proof} took it" if proof and not after else ""
+        return f"{name} NOT delivered: {detail or 'no channel took it'}{only}", (
+            *([after] if after else []),
+            *_answered(data),
+        )
     shown = f" (proof: {proof})" if proof else ""
     what = {"prepare": "the worker reports", "confirm": "the check reports"}.get(kind, "outcome")
     return f"{action}: {what}: {status}{shown}" + (f": {detail}" if detail else ""), lines

@@ -50,7 +50,7 @@ def of(path: str, since: float, until: float, price: Rate | None, limit: float |
         days = query.days(database, since, until)
         events = [event for event in query.events(database, since) if event.wall <= until]
         spans = stayed_up(database, events, since, until)
-    would_off, counting = sum(spans), sum(span if limit is None else min(span, limit) for span in spans)
+    would_off, counting = sum(span.within for span in spans), sum(span.counting(limit) for span in spans)
     price = price or savings.last_rate(events)
     recent = [event for event in events if event.wall >= since]
     incidents = [found for found in summaries(events) if found.opened >= since]
@@ -86,11 +86,27 @@ def _holders(events: Iterable[Event]) -> tuple[tuple[str, int], ...]:
     return tuple(owners.most_common(NAMED))
 
 
-def stayed_up(database: sqlite3.Connection, events: Iterable[Event], since: float, until: float) -> list[float]:
-    """For how many seconds it was on after each stop that a dry run only told, also one of before."""
+class Stayed(NamedTuple):
+    """Seconds for which it was on after a stop that a dry run only told: before this stretch of the history, and within it."""
+
+    before: float
+    within: float
+
+    def counting(self, limit: float | None) -> float:
+        """Those of which the money counts here: the first ``limit`` seconds of each stop, whatever was told of them before."""
+        return self.within if limit is None else min(self.within, max(0.0, limit - self.before))
+
+
+def stayed_up(database: sqlite3.Connection, events: Iterable[Event], since: float, until: float) -> list[Stayed]:
+    """What came of each stop that a dry run only told, also one of before."""
     stood = query.phase_before(database, since)
     spans = _latched([stood, *events] if stood else events, since, until)
-    return [query.watched(database, begin, end) for begin, end in spans]
+    found = []
+    for begun, end in spans:
+        begin = max(begun, since)
+        before = query.watched(database, begun, begin) if begun < begin else 0.0
+        found.append(Stayed(before, query.watched(database, begin, end)))
+    return found
 
 
 def _latched(events: Iterable[Event], since: float, until: float) -> Iterator[tuple[float, float]]:
@@ -100,7 +116,7 @@ def _latched(events: Iterable[Event], since: float, until: float) -> Iterator[tu
         if event.kind != "phase":
             continue
         if begun is not None and event.wall > max(begun, since):
-            yield max(begun, since), event.wall
+            yield begun, event.wall
         begun = event.wall if event.data.get("to") == "DONE" and event.data.get("done") == "would" else None
     if begun is not None and begun < until:
-        yield max(begun, since), until
+        yield begun, until

@@ -13,6 +13,8 @@ VERSION = 1
 STATE = "state.json"
 COMMITMENTS = "commitments.json"
 RESERVE = "reserve"
+LOGIN_MESSAGE = "login-message"
+"""What whoever logs in reads while a countdown runs; a worker writes it, and it ends with the guard."""
 RESERVE_BYTES = 256 * 1024
 _LIMIT_BYTES = 8 << 20  # a larger file is not ours
 

@@ -6,6 +6,7 @@
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import FrameType
 
 from costguard.host import files, lock
@@ -84,6 +85,8 @@ class RealHost:
 
     def close(self) -> None:
         """Release everything, waiting for nothing; children see the end of their input."""
+        with suppress(OSError):  # no countdown goes on without its guard
+            os.unlink(f"{self._runtime}/{files.LOGIN_MESSAGE}")
         self._control.close()
         self._children.close()
         signal.set_wakeup_fd(-1)

@@ -44,7 +44,7 @@ unreached_tries      tries of a warning that reached nobody
 rounds               failed rounds of attempts; ``retry_in_seconds`` until the next one
 text, notes          text of a notice, a list of notes
 change               what the cloud announces: ``reboot``, ``freeze``; anything else: it reclaims the machine
-limit                what the deadline is: ``lifetime``, ``lease``, ``budget``
+limit                what the deadline is: ``lifetime``, ``lease``, ``budget``; ``movable``: seconds by which users may move it
 stop_busy            true when the deadline stops work too
 done                 in a reminder: ``cannot``, ``unknown``; anything else: failed
 acted                true when an action was requested before the machine came back
@@ -101,7 +101,8 @@ def _warning(facts: Facts) -> tuple[str, Lines]:
 
 def _countdown(facts: Facts) -> tuple[str, Lines]:
     title, lines = _warning(facts)
-    return f"Reminder: {title}", lines
+    first = facts.number("unreached_tries") is not None  # nobody has read the one that this would remind of
+    return title if first else f"Reminder: {title}", lines
 
 
 LIMITS = {"lifetime": "its lifetime ends", "lease": "its lease ends", "budget": "its budget is spent"}
@@ -115,12 +116,20 @@ def _deadline_ahead(facts: Facts) -> tuple[str, Lines]:
         if facts.true("stop_busy")
         else "If it works then, this comes once the work has ended."
     )
-    how = "would move" if facts.dry else "moves"
     return f"{facts.subject} {verb} {facts.deed.base} when {limit} {facts.when}".rstrip(), [
         f"A warning comes first. {busy}",
-        f"`costguard hold --past-deadline 2h` on {facts.machine} {how} the deadline by two hours.",
+        _how_to_move(facts),
         _price(facts),
     ]
+
+
+def _how_to_move(facts: Facts) -> str:
+    """Who can move the deadline, and how far."""
+    movable, verb = facts.number("movable"), "would move" if facts.dry else "moves"
+    if movable is not None and movable < 60.0:
+        return f"Only root can move the deadline: `sudo costguard hold --past-deadline 2h` on {facts.machine}."
+    length = "2h" if movable is None or movable >= 7200.0 else duration(movable).replace(" ", "")
+    return f"`costguard hold --past-deadline {length}` on {facts.machine} {verb} the deadline by that much."
 
 
 def _deadline_extended(facts: Facts) -> tuple[str, Lines]:
@@ -166,8 +175,14 @@ def _counted(facts: Facts) -> Lines:
 
     off, idle = facts.number("would_off") or 0.0, facts.number("idle_cost")
     again = f", and it stayed up for {duration(off)} after that" if off >= 60.0 else ""
+    before = (
+        f"It stayed up for {duration(off)} after a stop that live mode would have made before." if off >= 60.0 else ""
+    )
+    limit = facts.number("saving_limit")
+    counted = f"Of each stop at most {duration(limit)} count as saved (saving_limit)." if limit and off > limit else ""
     return [
-        f"Live mode would have stopped it {several(count('would'), 'time')}{again}." if count("would") else "",
+        f"Live mode would have stopped it {several(count('would'), 'time')}{again}." if count("would") else before,
+        counted,
         f"Stopped {several(count('stops'), 'time')}." if count("stops") else "",
         f"Warned {several(count('warnings'), 'time')}." if count("warnings") and not facts.dry else "",
         f"GPUs unreadable for long: {several(count('alarms'), 'alarm')}." if count("alarms") else "",
@@ -218,9 +233,17 @@ def _would_act(facts: Facts) -> tuple[str, Lines]:
     return f"{facts.subject} would {facts.deed.base} now", [
         'Nothing was done: mode is dry-run. To let costguard act, set `mode = "live"`.',
         *_cause(facts),
-        _price(facts),
+        _would_save(facts),
         *_findings(facts, hints=False),
     ]
+
+
+def _would_save(facts: Facts) -> str:
+    """What live mode is worth here; nothing for what ends no bill."""
+    known = rate(facts.number("price_per_hour"), facts.text("currency"), facts.mapping("price"))
+    if known is None or not facts.ends_bill:
+        return _price(facts)
+    return f"Live mode would save this for as long as nobody needs it (an estimate): {known.hourly}."
 
 
 def _acting(facts: Facts) -> tuple[str, Lines]:
@@ -478,12 +501,14 @@ def _finding(facts: Facts) -> tuple[str, Lines]:
         "tag_denied": f"{subject} cannot be written; nobody outside sees the machine's state",
         "tag_allowed": f"{subject} can be written again",
     }.get(code, f"{subject} behaves unexpectedly")
-    load = "Its load counts as idle. " if code == "ghost" else ""
+    effect = {
+        "ghost": "Its load counts as idle. costguard takes no other action.",
+        "suspect_hung": "Its load counts as work, so the machine stays up and billed. Look at the job; if nobody needs the machine: `costguard stop`.",
+    }.get(code, "For information only: costguard takes no action.")
     return f"{facts.machine}: {what}", [
         sentence(facts.text("text")),
-        f"{load}For information only: costguard takes no other action."
-        if load
-        else "For information only: costguard takes no action.",
+        effect,
+        _price(facts) if code == "suspect_hung" else "",
     ]
 
 

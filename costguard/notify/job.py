@@ -1,6 +1,6 @@
 """The job of the notification worker, and its answer."""
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
 from costguard.cloud.access import CloudAccess
@@ -26,6 +26,8 @@ class TellJob(NamedTuple):
 
     ``pause``: seconds to wait before it leaves the machine. ``history``: the folder with the history, for the picture of a
     message that has one; empty for none. ``access``: what leads to the cloud, where a channel has its addresses in its store.
+    ``again``: a further try, from which those who have taken it are spared. ``waits``: the seconds that the service of a channel
+    has asked to be left alone.
     """
 
     message: Draft
@@ -35,6 +37,8 @@ class TellJob(NamedTuple):
     pause: float = 0.0
     history: str = ""
     access: CloudAccess | None = None
+    again: bool = False
+    waits: Mapping[str, float] = {}
 
 
 def access(config: Mapping[str, Any]) -> CloudAccess | None:
@@ -46,8 +50,22 @@ def access(config: Mapping[str, Any]) -> CloudAccess | None:
 
 
 class Told(NamedTuple):
-    """Who was reached, by channel, and why other channels failed."""
+    """Who was reached, by channel, and why other channels failed.
+
+    ``answered``: the date at which each channel answered. ``waits``: the seconds from now for which a service wants to be left
+    alone, by channel.
+    """
 
     reached: Mapping[str, str] = {}
     failed: Mapping[str, str] = {}
     error: str = ""
+    answered: Mapping[str, float] = {}
+    waits: Mapping[str, float] = {}
+
+    def arrived(self, beyond: Container[str]) -> bool:
+        """Whether people have it: where channels ``beyond`` the machine were asked, one of them must have taken it.
+
+        A terminal takes what nobody reads, and whoever sits there is not the team that named a channel.
+        """
+        asked = any(name in beyond for name in (*self.reached, *self.failed))
+        return any(name in beyond for name in self.reached) if asked else bool(self.reached)

@@ -6,10 +6,9 @@ A link in ``/etc/motd.d`` shows it (pam_motd(8)); docs/notify.md says how to mak
 import os
 from contextlib import suppress
 
+from costguard.host.files import LOGIN_MESSAGE as FILE
 from costguard.notify.message import Message
 from costguard.notify.terminal import clean
-
-FILE = "login-message"
 
 COUNTDOWN = frozenset(("warning", "countdown"))
 """Kinds after which a countdown runs."""

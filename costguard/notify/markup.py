@@ -9,16 +9,16 @@ _MARKS = re.compile(r"[\\*_~|\[\]]")
 _BEGINS_A_LINE = re.compile(r"^(\s*)([#>+-]|\d+[.)])(?=\s)", re.MULTILINE)
 
 
-def to_html(text: str) -> str:
-    """Paragraphs with their lines; what stands between backticks is a command."""
+def to_html(text: str, command: str = "code") -> str:
+    """Paragraphs with their lines; what stands between backticks is a ``command``: the element that shows it."""
     paragraphs = [block for block in text.split("\n\n") if block.strip()]
-    return "".join(f"<p>{_lines(block)}</p>" for block in paragraphs)
+    return "".join(f"<p>{_lines(block, command)}</p>" for block in paragraphs)
 
 
-def _lines(block: str) -> str:
+def _lines(block: str, command: str) -> str:
     lines = block.strip("\n").split("\n")
     return "<br>".join(
-        _spans(line.strip(), html.escape, lambda code: f"<code>{html.escape(code)}</code>") for line in lines
+        _spans(line.strip(), html.escape, lambda code: f"<{command}>{html.escape(code)}</{command}>") for line in lines
     )
 
 

@@ -8,13 +8,13 @@ from typing import Self
 from costguard.notify.facts import number
 from costguard.notify.job import Draft
 from costguard.report.job import DrawJob
-from costguard.report.picture import INSTALL, PHONE, Drawer, Picture
+from costguard.report.picture import PHONE, Drawer, Picture, install
 
 LEAST_SECONDS, LONGEST_SECONDS = 6 * 3600.0, 7 * 86400.0
 WINDOWS = 3.0
 """A warning shows so many times the window that was idle: what was before it too."""
 
-WAIT_SECONDS, TEST_WAIT_SECONDS = 2.0, 15.0
+WAIT_SECONDS, TEST_WAIT_SECONDS = 6.0, 15.0
 """How long a message waits for its picture, when all else is ready; a test, which nobody is in a hurry for, longer."""
 
 RECORD_SECONDS = 0.8
@@ -62,7 +62,7 @@ class Drawing:
         now = time.monotonic()
         found = self._drawer.png(now + max(0.0, min(limit, (end - now) / 3.0)))
         if found.missing:
-            return found._replace(why=f"{found.why}: {INSTALL}" if self._test else "")
+            return found._replace(why=f"{found.why}: {install()}" if self._test else "")
         return found
 
     def __enter__(self) -> Self:

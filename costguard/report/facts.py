@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from costguard.history import query, savings, summary
+from costguard.history.keepers import Keeper, keepers
 from costguard.history.query import Day, Event, GpuSpan
 from costguard.history.savings import Off
 from costguard.history.story import IncidentSummary, summaries
@@ -60,6 +61,7 @@ class Facts(NamedTuple):
     price: Rate | None = None
     incidents: tuple[IncidentSummary, ...] = ()
     holds: tuple[Band, ...] = ()
+    keepers: tuple[Keeper, ...] = ()
     unknown: tuple[UnknownTime, ...] = ()
     unknown_left_out: int = 0
     stretches: tuple[Stretch, ...] = ()
@@ -72,7 +74,7 @@ class Facts(NamedTuple):
     @property
     def empty(self) -> bool:
         """Whether nothing at all was recorded."""
-        return not (self.days or self.incidents or self.stretches or self.holds)
+        return not (self.days or self.incidents or self.stretches or self.holds or self.keepers)
 
 
 def read(
@@ -89,11 +91,12 @@ def read(
     limits = [limit for event in found if (limit := bands.threshold(event)) is not None]
     recorded = database.execute("SELECT max(minute) + 60 FROM minutes WHERE minute <= ?", (now,)).fetchone()[0]
     holds = [band for band in bands.found(found, begin, now) if band.kind == bands.HOLD]
+    kept = tuple(one for one in keepers(found) if one.begun >= begin or (one.ended or 0.0) >= begin)
     return Facts(
         path, machine or (last.machine if last else ""), last.instance if last else "", begin, now,
         tuple(query.days(database, since, now)), savings.off_by_day(recent, since), price, tuple(summaries(recent)),
-        tuple(holds), unknown, left_out, tuple(_stretches(database, begin, now)), bands.labels(found),
-        limits[-1] if limits else None, bands.number(recorded), sum(summary.stayed_up(database, recent, begin, now)), tuple(_bills(found)),
+        tuple(holds), kept, unknown, left_out, tuple(_stretches(database, begin, now)), bands.labels(found),
+        limits[-1] if limits else None, bands.number(recorded), sum(span.within for span in summary.stayed_up(database, recent, begin, now)), tuple(_bills(found)),
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 
-class Form(NamedTuple):
+class PictureFormat(NamedTuple):
     """How one picture is wanted: ``svg`` takes its colours from the page that it stands on; ``scale`` is for ``png``."""
 
     kind: Literal["png", "svg"]
@@ -23,7 +23,7 @@ class DrawJob(NamedTuple):
     since: float
     until: float
     machine: str = ""
-    forms: tuple[Form, ...] = ()
+    forms: tuple[PictureFormat, ...] = ()
     pending: Mapping[str, object] = {}
     incident: str = ""
     patience: float = 0.0

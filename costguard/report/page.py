@@ -80,9 +80,14 @@ def _parts(facts: Facts, pictures: Sequence[str], why_none: str) -> Iterator[Chi
         "Warnings that ended without a stop", called_off, "No warning was cancelled, vetoed or postponed."
     )
     yield from _holds(facts)
+    yield from _keepers(facts)
     yield from _unknown(facts)
     yield from _days(facts)
     yield from _table_of_loads(facts)
+
+
+SHOWN_SECONDS = 180.0
+"""What is shorter would be shown as no hours at all."""
 
 
 # -- figures ---------------------------------------------------------------------------------------------------
@@ -92,8 +97,10 @@ def _figures(facts: Facts) -> Iterator[Child]:
     sums: list[float] = [sum(column) for column in zip(*(day[1:] for day in facts.days), strict=True)] or [0.0] * 4
     off = sum(part.seconds for part in facts.off.values())
     shown = [
-        ("a GPU worked", _hours(sums[0])), ("every GPU was quiet", _hours(sums[1])), ("unknown", _hours(sums[2])),
-        ("not recorded", _hours(max(0.0, sums[3] - off))), ("off after an action", _hours(off)),
+        ("a GPU worked", _hours(sums[0])), ("every GPU was quiet", _hours(sums[1])),
+        *([("GPUs were unreadable", _hours(sums[2]))] if sums[2] >= SHOWN_SECONDS else []),
+        *([("not recorded", _hours(sums[3] - off))] if sums[3] - off >= SHOWN_SECONDS else []),
+        ("off after an action", _hours(off)),
         ("cost of the quiet hours", facts.price.words(sums[1]) if facts.price else "unknown"),
         ("saved", _saved(facts.off.values(), facts)),
     ]  # fmt: skip
@@ -212,9 +219,8 @@ def _incidents(title: str, incidents: Sequence[IncidentSummary], none: str) -> I
         action = one.action.replace("_", " ")
         what = f"{action} (dry run)" if one.mode != "live" else action
         by = f", asked for by {one.owner}" if one.owner else ""
-        told = f"{one.delivered} delivered, {one.undelivered} not" + (
-            "; the warning reached nobody" if one.unreached else ""
-        )
+        told = f"{one.delivered} delivered" + (f", {one.undelivered} failed" if one.undelivered else "")
+        told += f"; the warning reached {f'only {one.only}' if one.only else 'nobody'}" if one.unreached else ""
         rows.append(
             (_date(one.opened), what, f"{TITLES.get(one.reason, one.reason)}{by}", one.words, one.proof, told, one.id)
         )
@@ -233,6 +239,19 @@ def _holds(facts: Facts) -> Iterator[Child]:
         for band in facts.holds[: -LISTED - 1 : -1]
     ]  # fmt: skip
     yield _table(("from", "to", "length", "by", "reason"), rows, caption=_latest(rows, len(facts.holds)))
+
+
+def _keepers(facts: Facts) -> Iterator[Child]:
+    yield tag("h2", "Kept up though its GPUs were idle")
+    if not facts.keepers:
+        yield tag("p", "No sense kept the machine up when it would have been stopped.")
+        return
+    rows = [
+        (_date(one.begun), _date(one.ended) if one.ended else "not recorded", duration(one.ended - one.begun) if one.ended else "–", one.words, one.sense, one.by or "–")
+        for one in facts.keepers[: -LISTED - 1 : -1]
+    ]  # fmt: skip
+    names = ("from", "to", "length", "by", "sense", "ended by")
+    yield _table(names, rows, caption=_latest(rows, len(facts.keepers)))
 
 
 def _unknown(facts: Facts) -> Iterator[Child]:

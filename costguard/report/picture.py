@@ -11,14 +11,11 @@ from typing import NamedTuple, Self
 
 from costguard.process.child import Child, EndedError, SilentError
 from costguard.process.wire import MalformedError, build
-from costguard.report.job import DrawJob, Drawn, Form
+from costguard.report.job import DrawJob, Drawn, PictureFormat
 from costguard.trust import weakness
 
-PHONE = Form("png", 420.0, 2.5)
+PHONE = PictureFormat("png", 420.0, 2.5)
 """As a phone shows it in a chat; a wide screen shows the same, not larger."""
-
-INSTALL = "pip install 'costguard-agent[picture]'"
-"""What brings the library, in costguard's environment."""
 
 DRAWN_WITHIN_SECONDS = 20.0
 KILLED_WITHIN_SECONDS = 0.2
@@ -27,6 +24,13 @@ KILLED_WITHIN_SECONDS = 0.2
 LARGEST_BYTES = 4 << 20
 CACHE = "matplotlib"
 """The folder beside the history in which the library keeps the list of its fonts."""
+
+
+def install() -> str:
+    """The command that brings the library."""
+    from costguard import extras
+
+    return extras.install(extras.PICTURE)
 
 
 def installed() -> bool:
@@ -101,7 +105,7 @@ class Drawer:
         return Picture(data) if len(data) <= LARGEST_BYTES else Picture(why="the picture is too large")
 
 
-def pictures(job: DrawJob, forms: Sequence[Form]) -> Drawn:
+def pictures(job: DrawJob, forms: Sequence[PictureFormat]) -> Drawn:
     """Several pictures of one time, for a page."""
     with Drawer(job._replace(forms=tuple(forms))) as drawer:
         return drawer.drawn(time.monotonic() + DRAWN_WITHIN_SECONDS)

@@ -39,11 +39,11 @@ thead th{color:var(--cg-muted)}
 .time{white-space:nowrap}
 summary{cursor:pointer;margin-top:1.5rem}
 summary h2{display:inline}
-@media (max-width:40rem){
+@media screen and (max-width:40rem){
 svg.wide{display:none}
 svg.narrow{display:block;max-width:30rem}
 }
-@media (max-width:54rem){
+@media screen and (max-width:54rem){
 .stack thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 .stack tr{display:block;border-bottom:1px solid var(--cg-grid);padding:.5rem 0}
 .stack td,.stack th{display:block;border:0;padding:.1rem 0;text-align:left;white-space:normal}

@@ -21,7 +21,7 @@ from costguard.masking import mask
 from costguard.process.worker import serve
 from costguard.programs import die_with_parent
 from costguard.report import timeline
-from costguard.report.job import DrawJob, Drawn, Form
+from costguard.report.job import DrawJob, Drawn, PictureFormat
 
 MEMORY_LIMIT_BYTES = 2 << 30
 """Of addresses, of which the library takes a third; what is really used is about 80 MB."""
@@ -71,7 +71,7 @@ def draw(job: DrawJob) -> Drawn:
         return Drawn(error=mask(f"matplotlib cannot be used: {type(error).__name__}: {error}")[:300])
     from costguard.report.palette import LIGHT, VARIABLES
 
-    def picture(what: timeline.Timeline, number: int, form: Form) -> str:
+    def picture(what: timeline.Timeline, number: int, form: PictureFormat) -> str:
         if form.kind == "svg":
             return pencil.picture(what, form.width, VARIABLES).svg(f"picture-{number}")
         return base64.b64encode(pencil.picture(what, form.width, LIGHT).png(form.scale)).decode()

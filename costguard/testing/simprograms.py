@@ -535,6 +535,7 @@ class HostReader(Program):
         self.turn = 0
         self.since: dict[tuple[str, str], float] = {}
         self.told: object = None
+        self.whole: tuple[object, object] = (None, None)  # the number of the last whole answer, and what it said
 
     def line(self, data: bytes) -> None:
         """Answer a read, now or when another thing is seen; or misbehave."""
@@ -557,7 +558,9 @@ class HostReader(Program):
         if essence != self.told or "every" not in asked or due > asked["until"] + self.world.boot_zero:
             self.told = essence
             self.host.watch.sensed(self.world.instant(), seen)
-            self.write(0.01, {"read": asked["read"], "senses": seen})
+            same = "every" in asked and seen == self.whole[1]
+            self.write(0.01, {"read": asked["read"], "senses": self.whole[0] if same else seen})
+            self.whole = self.whole if same else (asked["read"], seen)
             return
         again = max(due, self.world.now)
         self.world.at(again, lambda: self.look(asked, turn, again) if self.child in self.host.children else None)

@@ -87,8 +87,8 @@ def shutdown(case: AwsCase) -> Found:
     plain = plain and not facts.in_group  # from inside a member does not enter standby first
     if facts.shutdown_behavior == "stop" and plain and ends_bill(facts._replace(verb="stop"), case.settings):
         text = (
-            "as a fallback while EC2 cannot be asked, a shutdown from inside would end the bill for computing and keep the "
-            "volumes; it never follows a refusal"
+            "if EC2 cannot be reached, costguard shuts the machine down from inside instead: that ends the bill for computing "
+            "too, and keeps the volumes"
         )
         yield "go", PlanFinding("shutdown_stops", text, "")
 

@@ -191,7 +191,7 @@ main() {
     say "baked: the service starts at the first boot"
     return
   fi
-  state=$(cat "$etc/config.toml" "$root/etc/systemd/system/costguard.service" "$(readlink -f "$costguard")" 2>/dev/null | sha256sum || true) # there may be no configuration
+  state=$(cat "$etc/config.toml" "$etc"/config.d/*.toml "$root/etc/systemd/system/costguard.service" "$(readlink -f "$costguard")" 2>/dev/null | sha256sum || true) # there may be no configuration
   if [ "$state" = "$(cat "$home/.provisioned" 2>/dev/null)" ]; then
     systemctl start costguard.service || fail "the service does not start: journalctl -u costguard"
     say "unchanged"

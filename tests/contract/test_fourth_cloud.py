@@ -171,7 +171,7 @@ def test_its_settings_are_options_as_all_others(rented: Rented) -> None:
     assert f'api_key_file = "{rented.key}"' in table
     assert "# default" in table.partition("instance =")[2].splitlines()[0]
     file = rented.folder / "sample.toml"
-    assert rented.plain("config", "init", "--path", str(file)).returncode == 0
+    assert rented.plain("config", "init", "--full", "--path", str(file)).returncode == 0
     sample = file.read_text(encoding="utf-8")
     assert f"[cloud.{NAME}]" in sample
     assert "#api_key_file" in sample

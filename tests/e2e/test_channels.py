@@ -2,12 +2,18 @@
 
 import base64
 import json
+import os
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+
+from costguard.config.paths import resolve
+from costguard.notify.delivered import FOLDER
 
 from .conftest import Agent
 
@@ -23,6 +29,8 @@ class Chat(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), Room)
         self.acted = acted
         self.titles: list[tuple[str, bool]] = []
+        self.slow_came, self.slow_may_end = threading.Event(), threading.Event()
+        self.slow: list[str] = []
         self.pictures: dict[str, bytes] = {}
 
     @property
@@ -37,9 +45,18 @@ class Room(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         """One message."""
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if self.path.startswith("/slow"):
+            self.server.slow.append(message["title"])
+            self.server.slow_came.set()
+            self.server.slow_may_end.wait(60.0)
+            self._fine()
+            return
         for attached in message.get("attachments") or ():
             self.server.pictures[message["title"]] = base64.b64decode(attached["base64"])
         self.server.titles.append((message["title"], self.server.acted.exists()))
+        self._fine()
+
+    def _fine(self) -> None:
         self.send_response(200)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -79,3 +96,59 @@ def test_a_warning_is_in_the_chat_before_the_action_and_its_address_nowhere(agen
     for path in agent.folder.rglob("*"):
         if path.is_file() and path.name != "urls":
             assert CANARY.encode() not in path.read_bytes(), path
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("killed", ["guard", "worker"])
+def test_who_has_the_warning_does_not_get_it_again_after_a_kill(agent: Agent, chat: Chat, killed: str) -> None:
+    """Killed while one channel has it and another has not answered: the first is spared, the second asked again, and then it acts."""
+    script = agent.folder / "act"
+    script.write_text(f"#!/bin/sh\necho acted > {chat.acted}\n")
+    script.chmod(0o755)
+    (agent.folder / "slow").write_text(f"json://127.0.0.1:{chat.server_port}/slow")
+    (agent.folder / "slow").chmod(0o600)
+    settings = (
+        "mode=live", "window_rule=unbroken", "kill_duration=2s", "grace=3s", "boot_grace=0s", "kill_action=command",
+        f'actions.command.run=["{script}"]', f"notify.channels.team.urls=file:{agent.folder}/urls",
+        f"notify.channels.slow.urls=file:{agent.folder}/slow", 'notify.channels.slow.kinds=["warning"]',
+    )  # fmt: skip
+    agent.start(*settings)
+    agent.gpus.set(util=90)
+    agent.until(lambda report: bool(report["armed"]))
+    agent.gpus.set(util=0)
+    assert chat.slow_came.wait(60.0), (agent.folder / "log").read_text()
+    end = time.monotonic() + 60.0
+    records = Path(resolve(str(agent.folder / "state"), agent.environment).runtime) / FOLDER
+    while not any("team" in path.read_text() for path in records.glob("*")):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    if killed == "guard":
+        assert agent.process is not None
+        agent.process.kill()
+        agent.process.wait(10)
+        chat.slow_may_end.set()
+        agent.start(*settings)
+    else:
+        for worker in workers(agent):
+            os.kill(worker, signal.SIGKILL)
+        chat.slow_may_end.set()
+    agent.until(lambda report: report["phase"] == "DONE")
+    agent.until(lambda report: any("done" in title for title, _ in chat.titles))
+    # a guard that is away for long begins anew, and says so
+    stories = 1 + sum("cancelled" in title for title, _ in chat.titles)
+    warned = [title for title, _ in chat.titles if "will be run" in title]
+    assert len(warned) == stories, chat.titles
+    assert len(chat.slow) >= 2, "one answer was lost, so it was asked again"
+
+
+def workers(agent: Agent) -> list[int]:
+    """The processes that send a message now."""
+    mark, found = str(agent.folder / "gpus").encode(), []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            ours = mark in (path / "environ").read_bytes()
+            if ours and b"costguard.notify.worker" in (path / "cmdline").read_bytes():
+                found.append(int(path.name))
+        except OSError:
+            continue
+    return found

@@ -209,6 +209,16 @@ def test_a_configuration_with_problems_is_told_whole(tmp_path: Path) -> None:
     assert f"costguardconfigcheck{file}" in "".join(done.stdout.split())  # a long path is broken over lines
 
 
+def test_the_file_that_keeps_it_a_dry_run_is_named(tmp_path: Path) -> None:
+    """What is written into the main file would change nothing where a file of config.d wins over it."""
+    (tmp_path / "config.toml").write_text('mode = "live"\nnotify.local_only = true\n')
+    (tmp_path / "config.d").mkdir()
+    (tmp_path / "config.d/50-trial.toml").write_text('\nmode = "dry-run"\n')
+    argv = [*COMMAND, "doctor", "--state-dir", str(tmp_path), "--config", str(tmp_path / "config.toml")]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    assert f'setmode="live"in{tmp_path}/config.d/50-trial.toml:2' in "".join(done.stdout.split())
+
+
 def test_a_file_that_was_edited_and_not_loaded_guards_nothing(agent: Agent) -> None:
     """The agent that runs cannot stop the machine, whatever the next one could; the difference is named."""
     agent.start("mode=live", "kill_action=stop", "cloud.spread=0s")

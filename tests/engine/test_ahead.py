@@ -237,3 +237,15 @@ def test_armed_is_told_where_somebody_wants_to_hear_it() -> None:
         world.run(300.0, QUIET)
         world.run(300.0, BUSY)
         assert world.kinds().count("armed") == int(tell_armed)
+
+
+def test_who_gets_less_than_he_asked_for_is_told() -> None:
+    """Users may move a deadline by so much in all; root, and who asked for no more, read no such words."""
+    policy = RARE._replace(lifetime=10 * HOUR, extend_max=2 * HOUR)
+    world = World(policy, 1)
+    world.run(HOUR, BUSY)
+    assert "you asked" not in extend(world, HOUR).message
+    cut = extend(world, 9 * HOUR)
+    assert cut.done
+    assert "(you asked for 9h; users may move it by 2h in all, root by more)" in cut.message
+    assert "you asked" not in extend(world, 9 * HOUR, "root", 0).message

@@ -289,7 +289,7 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
         "gpu": "0000:00:00.0", "sign": "power 30 W above idle", "weak_seconds": 300.0, "money": 3.0}),
     "deadline_passed": (lambda: ran(machine(lifetime=100.0), 120.0, BUSY), "deadline_passed", "warning", "WATCHING stop deadline", {}),
     "deadline_ahead": (lambda: ran(machine(lifetime=4 * HOUR, unused_after=None), 3 * HOUR, BUSY), "deadline_ahead", "warning",
-        "WATCHING stop", {"limit": "lifetime", "due_in_seconds": HOUR, "due_wall": EPOCH + 4 * HOUR, "stop_busy": False}),
+        "WATCHING stop", {"limit": "lifetime", "due_in_seconds": HOUR, "due_wall": EPOCH + 4 * HOUR, "stop_busy": False, "movable": 24 * HOUR}),
     "deadline_extended": (moved, "deadline_extended", "info", "WATCHING stop ann", {"hold": "a run", "due_wall": EPOCH + 5 * HOUR}),
     "countdown": (lambda: ran(until(machine(grace=2 * HOUR), "WARNING"), HOUR + 30.0, QUIET), "countdown", "warning", "WARNING stop idle", {
         "due_in_seconds": pytest.approx(3590.1), "due_wall": pytest.approx(EPOCH + 310.1 + 2 * HOUR - 10.0)}),

@@ -103,6 +103,17 @@ def test_a_hold_that_comes_after_the_request_is_refused(phase: str, uid: int) ->
     assert (world.state.core.people.holds, world.state.core.people.charged, world.phase()) == ((), 0.0, phase)
 
 
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [("shutdown", "the shutdown has already been requested"), ("command", "the command has already been started")],
+)
+def test_what_it_is_too_late_for_is_said_in_words(action: str, words: str) -> None:
+    """A command is no request to anybody."""
+    world = until(World(IDLE._replace(kill_action=action), 1), "ACTING")
+    (answer,) = [effect for effect in world.hold(3600.0).effects if isinstance(effect, Answer)]
+    assert answer.message == f"too late: {words}"
+
+
 def test_a_warning_on_its_way_when_the_guard_ended_is_told_again_at_once() -> None:
     """Its worker died with the guard: nobody waits five minutes for what it would have said."""
     world = until(World(IDLE, 1), "WARNING")

@@ -369,3 +369,28 @@ def test_numbers_as_people_read_them() -> None:
     assert [several(count, "GPU") for count in (0, 1, 2)] == ["0 GPUs", "1 GPU", "2 GPUs"]
     assert hanging(1) == "1 reader hangs in the driver and cannot be killed"
     assert hanging(2) == "2 readers hang in the driver and cannot be killed"
+
+
+def test_a_countdown_promises_nothing_that_unknown_forbids() -> None:
+    """Unknown blocks the stop: the sentence says so beside its time."""
+    world = until(World(IDLE._replace(grace=300.0), 1), "WARNING")
+    world.run(60.0, DARK)
+    assert world.phase() == "WARNING"
+    assert "if every GPU can be read by then" in sentence(world)
+
+
+def test_a_lease_that_does_not_count_is_not_promised() -> None:
+    """While the date is known to be wrong, it stops nothing, is not shown, and cannot be moved."""
+    world = World(IDLE._replace(lease_until=EPOCH + 86400.0, unused_after=None), 1)
+    for synced in (True, False):
+        for _ in range(6):
+            world.tick(BUSY, synced=synced)
+        shown = sentence(world)
+        assert ("until" in shown or "deadline" in shown) is synced, shown
+
+
+def test_a_command_that_failed_is_no_word_about_the_bill() -> None:
+    """Nobody knows whether it would have ended it."""
+    world = until(World(TASK, 1), "FAILED", Go="failed")
+    assert "command FAILED" in sentence(world)
+    assert "BILL" not in sentence(world)

@@ -14,6 +14,7 @@ import pytest
 import costguard
 from costguard.host import lock
 from costguard.host.client import ask
+from costguard.host.files import LOGIN_MESSAGE
 from costguard.process.command_lines import START, command_lines
 
 ROOT = str(Path(costguard.__file__).parents[1])
@@ -69,13 +70,16 @@ def guard(tmp_path: Path) -> Iterator[Guard]:
 
 
 def test_it_ends_in_order(guard: Guard) -> None:
-    """SIGTERM: exit code 0, state saved, socket removed, no child left."""
+    """SIGTERM: exit code 0, state saved, socket removed, no child left; nobody who logs in reads of a countdown that has no guard."""
+    login = Path(guard.runtime, LOGIN_MESSAGE)
+    login.write_text("costguard: vm will be stopped at 15:40\n")
     children = Path(f"/proc/{guard.pid}/task/{guard.pid}/children").read_text().split()
     guard.send_signal(signal.SIGTERM)
     guard.finish()
     assert guard.returncode == 0
     assert {"guard.lock", "agent", "state.json"} <= set(os.listdir(guard.runtime))
     assert "control.sock" not in os.listdir(guard.runtime)
+    assert not login.exists()
     end = time.monotonic() + 20
     while any(Path(f"/proc/{child}").exists() for child in children):
         assert time.monotonic() < end

@@ -72,7 +72,7 @@ def test_mail_has_html_and_plain_text_and_both_say_the_same(tmp_path: Path) -> N
         if not part.is_multipart():
             parts[part.get_content_type()] = str(part.get_payload())
     assert list(parts) == ["text/plain", "text/html"]
-    assert "<code>costguard hold 2h</code>" in parts["text/html"]
+    assert "<kbd>costguard hold 2h</kbd>" in parts["text/html"]
     assert "&lt;script&gt;" in parts["text/html"]
     assert "&nbsp;" not in parts["text/html"]
     assert "costguard hold 2h" in parts["text/plain"]

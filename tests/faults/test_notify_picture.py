@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import pytest
 import trustme
 
+from costguard import extras
 from costguard.history import FILE, store
 from costguard.notify import pictured
 from costguard.notify.job import Draft
@@ -311,7 +312,7 @@ def test_who_installed_no_pictures_is_told_by_a_test_alone(tmp_path: Path, servi
     url = f"json://{services.at}/{CANARY}"
     assert tell(tmp_path, history, lacking(tmp_path, MISSING), url)["reached"] == "JSON"
     found = tell(tmp_path, history, lacking(tmp_path, MISSING), url, kind="test")["reached"]
-    assert found == ("JSON (without its picture: matplotlib is not installed: pip install 'costguard-agent[picture]')")
+    assert found == (f"JSON (without its picture: matplotlib is not installed: {extras.install(extras.PICTURE)})")
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage" * 1000])

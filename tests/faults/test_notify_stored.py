@@ -86,7 +86,7 @@ def test_one_secret_is_read_once_for_a_message(cloud: Cloud) -> None:
         ("bug", "the cloud plug-in failed"),
         ("long", "it has more than 65536 characters"),
         ("none", "the secret none contains no address"),
-        ("sdk", "is not installed (in costguard's environment: pip install 'costguard-agent[kept]')"),
+        ("sdk", "is not installed (install the library that the plug-in 'kept' needs"),
         ("a/b", "is no secret of Kept Cloud (allowed: a word)"),
     ],
 )  # fmt: skip

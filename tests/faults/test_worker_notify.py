@@ -114,6 +114,9 @@ def notify(folder: Path, channels: list[str], message: Answers = TEXT, **more: o
         check=True,
     )
     said = json.loads(done.stdout)
+    answered = said.pop("answered", {})
+    assert set(answered) == {*said.get("reached", ()), *said.get("failed", ())} & set(channels)
+    assert all(abs(time.time() - at) < 60.0 for at in answered.values())
     answer: Answers = {"reached": {}, "failed": {}, **said, "delivered": list(said.get("reached", ()))}
     # what reached nobody stands in the journal, and nothing else does
     journal = done.stderr.decode()

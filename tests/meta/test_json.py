@@ -124,7 +124,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
                 keep("release", "--json", *state)
     events = [["x-i1", 1.79e9, "told", json.dumps({"effect": "m1", "name": "closed", "facts": {
         "price_per_hour": 2.0, "currency": "EUR", "saved": 2.0, "stopped_wall": 1.79e9 - 3600.0, "started_wall": 1.79e9}})],
-        ["", 1.79e9, "lost", json.dumps({"rows": 1})]]  # fmt: skip
+        ["", 1.79e9, "lost", json.dumps({"rows": 1})], ["", 1.79e9, "keeps", json.dumps({"sense": "terminals", "who": "ann"})]]  # fmt: skip
     store.save(batch(folder / "history.sqlite", events=events))
     keep("history", "--json", "--since", "2026-01-01", *state)
     keep("history", "last", "--json", *state)

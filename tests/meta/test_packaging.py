@@ -1,12 +1,15 @@
 """What is promised to packagers and users."""
 
 import importlib
+import re
+import shlex
 import sys
 import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
 
 import costguard
+from costguard import extras
 from costguard.doctor.service import SHIPPED
 from costguard.doctor.units import Units, command
 
@@ -62,3 +65,28 @@ def test_the_unit_comes_back_and_speaks_under_its_own_name(tmp_path: Path) -> No
     assert settings["Restart"] == ["on-failure"]
     assert settings["RuntimeDirectoryPreserve"] == ["yes"], "a stop and a start within the boot keep what was seen"
     assert command(settings, {})[-2:] == ["costguard", "run"]
+
+
+def test_no_advice_names_what_anybody_could_publish() -> None:
+    """Costguard's own name on an index may be somebody else's: hints and pages name files, or libraries by their own names."""
+    package = Path(costguard.__file__).parent
+    clouds = (*package.parent.glob("costguard_*/**/*.py"), *ROOT.glob("providers/**/*.py"))
+    places = [*ROOT.glob("docs/*.md"), ROOT / "README.md", *package.glob("**/*.py"), *clouds]
+    advice = re.compile(r"(pip|pipx|uv|tool) (run|install|inject)[^\n`]*costguard-agent(?!-)")
+    assert [path.name for path in places if advice.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_the_advice_for_an_extra_names_its_libraries() -> None:
+    """As the project asks for them, for the environment that runs."""
+    wanted = PROJECT["project"]["optional-dependencies"]
+    assert (wanted["picture"], wanted["fast"]) == ([extras.PICTURE], [extras.FAST])
+    for cloud in PROJECT["project"]["entry-points"]["costguard.providers"]:
+        assert shlex.split(extras.command(cloud)) == shlex.split(extras.install(*wanted[cloud]))
+    said = shlex.split(extras.install(extras.PICTURE))
+    assert sys.executable in said
+    assert said[-1] == extras.PICTURE
+
+
+def test_the_advice_for_a_plug_in_of_somebody_else_is_no_command() -> None:
+    """Nobody here knows what it needs."""
+    assert extras.command("nowhere").startswith("install the library that the plug-in 'nowhere' needs")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree as ET
 
 import click
 import pytest
@@ -24,6 +25,7 @@ from costguard.config.presets import PRESETS
 from costguard.demo import story
 from costguard.demo.director import DemoLine, Director, Scene
 from costguard.engine.reasons import REASONS
+from release.film import film
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -156,6 +158,22 @@ def rehearsal() -> Iterator[Rehearsal]:
         stage.director = Director(stage)
         stage.director.play()
         yield stage
+    time.tzset()
+
+
+def test_the_picture_is_what_the_demonstration_draws_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make docs` was run after the last change of it; small, without a script, and for light and dark pages."""
+    picture = (ROOT / "docs/demo.svg").read_text(encoding="utf-8")
+    assert "](docs/demo.svg)" in README.partition("## ")[0]
+    assert len(picture.encode()) < 300_000
+    tags = {element.tag.rpartition("}")[2] for element in ET.fromstring(picture).iter()}
+    assert tags == {"svg", "title", "style", "defs", "g", "rect", "text", "path", "use"}
+    assert "prefers-color-scheme:dark" in picture
+    assert "prefers-reduced-motion" in picture
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    assert film() == picture, "`make docs` draws it again"
+    monkeypatch.undo()
     time.tzset()
 
 

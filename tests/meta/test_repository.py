@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("costguard", "providers", "tests", "bench")
+FOLDERS = ("costguard", "providers", "tests", "bench", "release")
 SOURCES = sorted(file for folder in FOLDERS for file in (ROOT / folder).glob("**/*.py"))
 TESTS = sorted((ROOT / "tests").glob("**/test_*.py"))
 
@@ -88,3 +88,9 @@ def listed() -> list[Path]:
     except (OSError, subprocess.CalledProcessError):
         names = list(ROOT.glob("**/*"))
     return [file for file in names if file.is_file()]
+
+
+def test_a_decision_has_a_number_of_its_own() -> None:
+    """Two that were made side by side would be one in every reference."""
+    numbers = [record.name[:4] for record in sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))]
+    assert numbers == [f"{number:04}" for number in range(1, len(numbers) + 1)]

@@ -16,7 +16,7 @@ STANDIN = (Path(costguard.testing.nvml.__file__).parent / "standin.c").read_text
 EXPLAINED = {
     "rates": "GPU use",
     "samples": "ring of samples",
-    "rest": "ring of samples",
+    "samples_at_rest": "ring of samples",
     "engines": "encoder, decoder, JPEG engine and OFA",
     "engines_below": "encoder, decoder, JPEG engine and OFA",
     "energy": "energy counter",

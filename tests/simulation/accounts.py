@@ -36,6 +36,11 @@ class Account:
         """A hold that was under way then may end so much later."""
         self._spells = [one._replace(end=one.end + seconds) if one.end > since else one for one in self._spells]
 
+    def reaches(self, at: float, end: float) -> None:
+        """The hold under way is seen to end so late: over a boot, or with a date that was set, that may be later than it was granted."""
+        last = max((one.end for one in self._spells if one.end > at), default=end)
+        self._spells = [one._replace(end=max(end, last)) if one.end == last else one for one in self._spells]
+
     def forgiven(self, at: float) -> None:
         """Work was seen: only the time to come counts."""
         self._spells = [one._replace(start=max(one.start, at), least=0.0) for one in self._spells if one.end > at]

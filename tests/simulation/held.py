@@ -135,6 +135,8 @@ class Holds:
         self._bounded(uid, asked, until)
         if until <= at + min(asked, judge.law.hold_max) + 2.0:  # else an earlier one lasts longer, and stays
             self._charge(uid, until)
+        elif uid in self._most:
+            self._most[uid].reaches(at, until)
         self.until[uid] = until
         self.ends = self.latest if self.perhaps < at else None
 

@@ -20,7 +20,7 @@ from tests.mutants.tree import copy
 
 TABLE = Path(__file__).with_name("planted.toml")
 NOTHING = {"rule": "-", "why": "nothing is planted", "file": "", "unnoticed": "as it must be"}
-LIFE = "from tests.simulation.planted import lives; lives({seed}, {days})"
+LIFE = "from tests.simulation.planted import {life}; {life}({seed}, {days})"
 STORY = 2.5
 """Days of one story: several machines show more than one."""
 
@@ -43,24 +43,41 @@ def lives(seed: int, days: float) -> None:
     print("-")
 
 
+def people(seed: int, days: float) -> None:
+    """The same of lives in which people come and go, for a bug whose ``life`` is this."""
+    from tests.simulation.presence import Broken, live
+
+    lived = 0.0
+    while lived < days:
+        try:
+            live(1000 * seed + int(lived), STORY)
+        except (Exception, Broken) as error:  # noqa: BLE001  # a bug may show itself in any way
+            words = (str(error).splitlines() or [""])[0][:120]
+            print(f"{lived + STORY:.2f} {type(error).__name__}: {words}")
+            return
+        lived += STORY
+    print("-")
+
+
 def noticed(planted: dict[str, str], seeds: range, days: float) -> list[str]:
     """What each life says about one bug."""
     with tempfile.TemporaryDirectory(prefix="planted-") as name:
         folder = Path(name)
         copy(folder)
+        life = planted.get("life", "lives")
         if not planted["file"]:
-            return [one(folder, seed, days) for seed in seeds]
+            return [one(folder, life, seed, days) for seed in seeds]
         path = folder / planted["file"]
         text = path.read_text()
         if (found := text.count(planted["old"])) != 1:
             return [f"old text found {found} times"]
         path.write_text(text.replace(planted["old"], planted["new"]))
-        return [one(folder, seed, days) for seed in seeds]
+        return [one(folder, life, seed, days) for seed in seeds]
 
 
-def one(folder: Path, seed: int, days: float) -> str:
+def one(folder: Path, life: str, seed: int, days: float) -> str:
     """One life in a process of its own."""
-    command = [sys.executable, "-c", LIFE.format(seed=seed, days=days)]
+    command = [sys.executable, "-c", LIFE.format(life=life, seed=seed, days=days)]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.stdout.strip() or f"0 {(done.stderr.strip().splitlines() or ['nothing'])[-1]}"
@@ -77,7 +94,8 @@ def main() -> int:
     given = parser.parse_args()
     began = time.monotonic()
     table = tomllib.loads(given.table.read_text())["planted"]
-    chosen = [NOTHING] + [bug for bug in table if not given.words or any(word in str(bug) for word in given.words)]
+    nothing = [{**NOTHING, "life": life} for life in ("lives", "people")]
+    chosen = nothing + [bug for bug in table if not given.words or any(word in str(bug) for word in given.words)]
     seeds, missed = range(given.seed, given.seed + given.seeds), 0
     with ThreadPoolExecutor(int(os.environ.get("JOBS", "2"))) as pool:
         for bug, results in zip(chosen, pool.map(lambda bug: noticed(bug, seeds, given.days), chosen), strict=True):
@@ -85,10 +103,12 @@ def main() -> int:
             words = next((result.partition(" ")[2] for result in results if result != "-"), "NOT NOTICED")
             stale = any(result.startswith("old text") for result in results)
             silent = all(result == "-" for result in results)
-            missed += stale or (not silent if bug is NOTHING else silent and "unnoticed" not in bug)
+            missed += stale or (not silent if bug in nothing else silent and "unnoticed" not in bug)
             words = bug.get("unnoticed", words) if words == "NOT NOTICED" else words
             print(f"{bug['rule']:6} {days:24} {bug['why']}: {words}", flush=True)
-    print(f"{missed} of {len(chosen) - 1} neither noticed nor known to be missed, in {time.monotonic() - began:.0f} s")
+    print(
+        f"{missed} of {len(chosen) - len(nothing)} neither noticed nor known to be missed, in {time.monotonic() - began:.0f} s"
+    )
     return 1 if missed else 0
 
 

@@ -176,11 +176,11 @@ class Truth(Watch, Faults):
     def ticked(self, now: Instant, gpus: list[list[object]]) -> None:
         """Once nothing keeps it up, people are warned in time."""
         phase, at = self.world.machine.phase(self.world.now), self.world.now
-        if phase.load or self.since or self.host.now < self.fault[1] or not hasattr(self, "loop"):
+        if phase.name == "job" or self.since or self.host.now < self.fault[1] or not hasattr(self, "loop"):
             self.free = at
             return
         rest = next(start for start, _, one in self.world.machine.history(0.0, at)[::-1] if one.load == phase.load)
-        calm = max(rest + WINDOW * 1.02, self.free, self.fault[1], self.guard_since + GRACE)
+        calm = max(rest + WINDOW * 1.02, self.free, self.fault[1], self.guard_since + WINDOW * 1.02)
         state = self.loop.last.state.core.phase
         if at - calm > LATE + 2 * INTERVAL and state == "WATCHING":
             raise Broken(f"nobody is warned for {at - calm:.0f} s: {self.loop.last.sentence}")

@@ -74,6 +74,22 @@ def test_a_baked_image_is_configured_and_started_once(machine: Machine) -> None:
     assert "15m" in machine.text(CONFIG)
 
 
+def test_a_file_of_config_d_counts_for_what_holds_and_for_what_changed(machine: Machine) -> None:
+    """A channel of the team's file makes live mode whole; another team's file restarts the service."""
+    team = machine.root / "etc/costguard/config.d/50-team.toml"
+    team.parent.mkdir(parents=True)
+    team.write_text("notify.local_only = true\n", encoding="utf-8")
+    machine.provision("--extra", "aws", config='mode = "dry-run"\n')
+    done = machine.provision("--extra", "aws", config='mode = "live"\n')
+    assert machine.text(CONFIG) == 'mode = "live"\n', done.stdout + done.stderr
+    machine.asked()
+    machine.provision("--extra", "aws", config='mode = "live"\n')
+    assert machine.asked() == ["start costguard.service"]
+    team.write_text('notify.local_only = true\ngrace = "20m"\n', encoding="utf-8")
+    machine.provision("--extra", "aws", config='mode = "live"\n')
+    assert "restart costguard.service" in machine.asked()
+
+
 def test_what_somebody_changed_on_the_machine_stays(machine: Machine) -> None:
     """A boot does not take back what a person wrote; what would be written lies beside it."""
     machine.provision("--extra", "gcp", config='grace = "15m"\n')

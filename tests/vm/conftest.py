@@ -26,5 +26,6 @@ def image() -> Image:
 def guarded(image: Image) -> Iterator[Guarded]:
     """One machine for all tests of a file: a boot takes most of a minute."""
     with tempfile.TemporaryDirectory(dir="/tmp") as folder, Guarded(image, Path(folder)) as machine:
+        machine.before = machine.files()
         machine.set_up()
         yield machine

@@ -1,20 +1,18 @@
 """A machine with two stand-in GPUs, guarded by the service."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from costguard.testing.nvml import Script
-from tests.vm.image import Image
+from costguard.testing.nvml import NA, Script
+from tests.vm.image import ADDRESSES, Image
 from tests.vm.machine import Machine
 
-ADDRESSES = ("0000:01:00.0", "0000:02:00.0")
 GPUS = "/run/standin-gpus"
 DROP_IN = f"""\
 [Service]
+StandardOutput=journal+console
+StandardError=journal+console
 Environment=LD_LIBRARY_PATH=/opt/standin COSTGUARD_STANDIN_NVML={GPUS}
-"""
-SYSFS = f"""
-from costguard.testing.nvml import write_sysfs
-write_sysfs("/opt/standin/sys", {list(ADDRESSES)!r})
 """
 CONFIGURATION = """\
 mode = "dry-run"
@@ -42,21 +40,19 @@ enabled = false
 class Guarded(Machine):
     """Two GPUs that a script moves, and a configuration that a test may replace."""
 
-    def __init__(self, image: Image, folder: Path) -> None:
-        super().__init__(image, folder)
+    def __init__(self, image: Image, folder: Path, options: Sequence[str] = ()) -> None:
+        super().__init__(image, folder, options)
         self._uptime = 0.0
-        self.before: set[str] = set()
+        self.before: set[str] = set()  # the files of the disk, before anything was installed as a service
         self.gpus = Script(folder / "gpus", gpus=2, machine=lambda: self._uptime, name="NVIDIA H200")
         for index, address in enumerate(ADDRESSES):
-            self.gpus.set(index, pci=address)
+            # no counter of energy: in emulation its reading may be late by as much as would look like work
+            self.gpus.set(index, pci=address, energy=NA)
 
-    def set_up(self, configuration: str = CONFIGURATION) -> None:
+    def set_up(self, configuration: str = CONFIGURATION, drop_in: str = DROP_IN) -> None:
         """Install the service, and wait until it has seen the GPUs."""
-        self.run("/opt/costguard/bin/python", "-c", SYSFS)
-        self.run("ln", "-s", "/sys/class", "/opt/standin/sys/class")
         self.move(util=0)
-        self.before = self.files()
-        self.put("/etc/systemd/system/costguard.service.d/standin.conf", DROP_IN)
+        self.put("/etc/systemd/system/costguard.service.d/standin.conf", drop_in)
         self.put("/etc/costguard/config.toml", configuration)
         self.run("costguard", "install")
         self.until(self.sees_gpus)

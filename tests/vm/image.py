@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from costguard.testing.nvml import build
+from costguard.testing.nvml import build, write_sysfs
 
 SUITE = "bookworm"
 PACKAGES = (
@@ -25,6 +25,9 @@ MODULES = ("virtio_pci", "virtio_blk", "virtio_console", "ext4")
 """What the first file system of a start needs to find the disk."""
 
 DISK_MIB = 1536
+ADDRESSES = ("0000:01:00.0", "0000:02:00.0")
+"""Where the stand-in GPUs are on the bus."""
+
 NEEDED = {
     "qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "mmdebstrap": "mmdebstrap",
     "mke2fs": "e2fsprogs", "tar": "tar", "cc": "gcc",
@@ -37,10 +40,10 @@ _PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_28_x
 _USERS = 'for name in alice bob; do chroot "$1" useradd --create-home --shell /bin/bash $name; done'
 _INSTALL = (
     'chroot "$1" python3 -m venv /opt/costguard',
-    'chroot "$1" /opt/costguard/bin/pip install --quiet --no-index --find-links /opt/wheels "costguard-agent[aws]"',
+    'chroot "$1" /opt/costguard/bin/pip install --quiet --no-index --find-links /srv/wheels "costguard-agent[aws,gcp,azure]"',
     'chroot "$1" ln -s /opt/costguard/bin/costguard /usr/local/bin/costguard',
-    'chroot "$1" systemctl --quiet enable vm-shell.service',
-    'rm -r "$1/opt/wheels"',
+    'chroot "$1" systemctl --quiet enable vm-shell.service vm-network.service',
+    'rm -r "$1/srv/wheels"',
 )
 
 
@@ -80,7 +83,9 @@ def made(wheel: Path, cache: Path) -> Path:
     base = cache / f"base-{_hash(SUITE, PACKAGES, MODULES, _WITHOUT, _mirror())}"
     _once(base, _distribution)
     inputs = [path.read_bytes() for path in sorted((_HERE / "guest").iterdir()) if path.is_file()]
-    layer = cache / f"image-{_hash(base.name, wheel.read_bytes(), _INSTALL, _USERS, inputs, _standin_source())}"
+    layer = (
+        cache / f"image-{_hash(base.name, wheel.read_bytes(), _INSTALL, _USERS, ADDRESSES, inputs, _standin_source())}"
+    )
     _once(layer, lambda folder: _with_costguard(folder, base, wheel))
     _forget(cache, keep=(base, layer))
     return layer
@@ -147,16 +152,19 @@ def _with_costguard(folder: Path, base: Path, wheel: Path) -> None:
     wheels, standin = folder / "wheels", folder / "standin"
     standin.mkdir()
     build(standin)
+    sysfs = write_sysfs(standin / "sys", ADDRESSES)
+    for name in ("class", "block"):
+        (sysfs / name).symlink_to(f"/sys/{name}")
     _call(
         sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--only-binary=:all:",
         "--python-version=3.11", *(f"--platform={platform}" for platform in _PLATFORMS), "--dest", str(wheels),
-        f"{wheel}[aws]",
+        f"{wheel}[aws,gcp,azure]",
     )  # fmt: skip
     shutil.copy(wheel, wheels)
     _call(
         "mmdebstrap", "--quiet", "--format=tar", "--variant=custom", "--skip=setup,update,cleanup",
         f'--setup-hook=tar -xpf {base}/tar -C "$1"',
-        f"--customize-hook=copy-in {wheels} /opt",
+        f"--customize-hook=copy-in {wheels} /srv",
         f"--customize-hook=copy-in {standin} /opt",
         f"--customize-hook=sync-in {_HERE}/guest /etc/systemd/system",
         *(f"--customize-hook={step}" for step in _INSTALL),

@@ -6,6 +6,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
@@ -34,17 +35,23 @@ class Machine:
     def __init__(self, image: Image, folder: Path, options: Sequence[str] = ()) -> None:
         self.folder = folder
         self._image, self._options = image, options
+        self.date: datetime | None = None  # of its own clock, at the next boot; None: the real one
         self._disk = folder / "disk.qcow2"
         self._process: subprocess.Popen[bytes] | None = None
         self._port: socket.socket | None = None
         self._kept = b""
+        self._read = 0
         self.boots = 0
         subprocess.run(
             ["qemu-img", "create", "-q", "-f", "qcow2", "-b", image.disk, "-F", "raw", self._disk], check=True
         )
 
     def __enter__(self) -> Self:
-        return self.boot()
+        try:
+            return self.boot()
+        except BaseException:  # a test that is interrupted leaves no machine behind
+            self.unplug()
+            raise
 
     def __exit__(self, *_: object) -> None:
         self.unplug()
@@ -63,6 +70,7 @@ class Machine:
         """Switch it on, and wait until it runs commands and all its services were started."""
         self.boots += 1
         port = self.folder / "port"
+        date = ["-rtc", f"base={self.date:%Y-%m-%dT%H:%M:%S}"] if self.date else []
         port.unlink(missing_ok=True)
         self._process = subprocess.Popen(
             [
@@ -73,11 +81,11 @@ class Machine:
                 "-serial", f"file:{self.folder}/console-{self.boots}", "-serial", f"file:{self.folder}/terminal-{self.boots}",
                 "-device", "virtio-rng-pci", "-device", "virtio-serial-pci",
                 "-chardev", f"socket,id=port,path={port},server=on,wait=off", "-device", "virtserialport,chardev=port,name=test",
-                *self._options,
+                "-qmp", f"unix:{self.folder}/qmp,server=on,wait=off", *date, *self._options,
             ],
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
-        self._kept = b""
+        self._kept, self._read = b"", 0
         end = time.monotonic() + BOOT_SECONDS
         self._port = self._connected(port, end)
         self.run("systemctl", "is-system-running", "--wait", check=False, seconds=BOOT_SECONDS)
@@ -131,6 +139,14 @@ class Machine:
             assert time.monotonic() < end, self.shell("journalctl -b --no-pager | tail -80", check=False)
             time.sleep(0.3)
 
+    def wait(self, words: str, seconds: float = COMMAND_SECONDS) -> None:
+        """Wait until its console says so, after what was waited for last: that costs the machine nothing."""
+        end = time.monotonic() + seconds
+        while (found := self.console.find(words, self._read)) < 0:
+            assert time.monotonic() < end, f"{words!r} is not in:\n{self.console[self._read :]}"
+            time.sleep(0.1)
+        self._read = found + len(words)
+
     def off(self, seconds: float = OFF_SECONDS) -> None:
         """Wait until it has switched itself off."""
         assert self._process is not None
@@ -142,6 +158,18 @@ class Machine:
         """Switch it off in order."""
         self._begin("systemctl", "poweroff")
         self.off()
+
+    def press_power(self) -> None:
+        """Press its power button, as a cloud does that stops a machine: its system then shuts down."""
+        with socket.socket(socket.AF_UNIX) as made:
+            made.connect(str(self.folder / "qmp"))
+            with made.makefile("rw") as lines:
+                lines.readline()  # its greeting
+                for command in ("qmp_capabilities", "system_powerdown"):
+                    print(json.dumps({"execute": command}), file=lines, flush=True)
+                    while "event" in (said := json.loads(lines.readline())):
+                        pass  # told to whoever listens
+                    assert "return" in said, said
 
     def unplug(self) -> None:
         """End it at once, whatever it does."""

@@ -1,5 +1,6 @@
 """The service on a machine that booted: the shipped unit forbids what the guard does not need, and nothing that it needs."""
 
+import os
 import re
 
 import pytest
@@ -27,12 +28,14 @@ PROBE = """
 [senses.probe]
 run = ["/usr/local/bin/probe"]
 user = "alice"
-every = "10s"
+every = "10m"
 """
 OURS = (
-    "/usr/local/bin/owners", "/usr/local/bin/probe", "/srv/", "/home/", "/etc/systemd/system/costguard.service.d",
-    "/srv", "/var/lib/systemd", "/var/fill", "/var/lib/private", "/etc/resolv.conf", "/etc/machine-id",
+    "/usr/local/bin/owners", "/usr/local/bin/owners.hook", "/usr/local/bin/owners.command", "/usr/local/bin/probe",
+    "/srv", "/etc/systemd/system/costguard.service.d", "/var/fill", "/var/lib/systemd", "/var/lib/private",
+    "/etc/resolv.conf", "/etc/machine-id",
 )  # fmt: skip
+WITHIN = ("/srv/", "/home/", "/etc/systemd/system/costguard.service.d/", "/var/lib/systemd/")
 """What the tests themselves, and systemd, have written meanwhile."""
 OWNERS = """\
 #!/bin/bash
@@ -47,6 +50,19 @@ def test_the_unit_is_valid_and_exposes_little(guarded: Guarded) -> None:
     found = re.search(r"Overall exposure level for costguard.service: ([\d.]+)", said)
     assert found
     assert float(found[1]) <= 3.0
+
+
+def test_a_credential_reaches_the_guard_and_nobody_else(guarded: Guarded) -> None:
+    """As systemd hands it over; and uninstall takes the drop-in back, as the last test sees."""
+    guarded.put("/srv/pager.url", "json://192.0.2.1/\n", "600")
+    guarded.run("costguard", "install", "--credential", "pager:/srv/pager.url")
+    guarded.until(guarded.sees_gpus)
+    look = (
+        "tr '\\0' '\\n' < /proc/$(systemctl show -P MainPID costguard)/environ | sed -n 's/^CREDENTIALS_DIRECTORY=//p'"
+    )
+    folder = guarded.shell(look).strip()
+    assert guarded.shell(f"cat {folder}/pager") == "json://192.0.2.1/\n"
+    assert "Permission denied" in guarded.shell(f"runuser -u alice -- cat {folder}/pager", check=False)
 
 
 def test_it_is_active_and_an_ordinary_user_may_ask_and_hold(guarded: Guarded) -> None:
@@ -68,8 +84,7 @@ def test_a_warning_reaches_who_sits_at_a_console_without_an_entry_in_utmp(guarde
     guarded.move(util=90, processes=[Process(pid)])
     guarded.until(lambda: guarded.status()["armed"])
     guarded.move(util=0)
-    guarded.until(lambda: "would be shut down" in guarded.terminal, seconds=200)
-    assert "bob" in guarded.terminal  # who holds the GPUs, though it is another user
+    guarded.until(lambda: "would be shut down" in guarded.terminal and "bob" in guarded.terminal, seconds=200)
     guarded.move(util=90, processes=[])
 
 
@@ -130,20 +145,33 @@ def test_a_hook_ends_with_its_time_and_a_command_with_the_agent(guarded: Guarded
     guarded.put("/usr/local/bin/owners.hook", "echo begun >> /srv/hook; setsid sleep 4311 & sleep 4312\n")
     guarded.put("/usr/local/bin/owners.command", "setsid sleep 4321 & sleep 4322\n")
     guarded.shell("costguard stop --yes >/srv/stop 2>&1 &")
-    guarded.until(lambda: guarded.shell("pgrep -f 'sleep 432[2]'", check=False))
+    guarded.until(lambda: guarded.shell("pgrep -f 'sleep 432[2]'", check=False), seconds=240)
     assert guarded.shell("cat /srv/hook; pgrep -f 'sleep 431[12]'", check=False) == "begun\n"
     guarded.run("systemctl", "kill", "--signal=KILL", "costguard")
     guarded.until(lambda: not guarded.shell("pgrep -f 'sleep 432[12]'", check=False))
 
 
 def test_uninstall_leaves_nothing_but_what_it_says(guarded: Guarded) -> None:
-    """By every path of the disk, before and after."""
+    """By every path of the disk, before and after; the comparison itself sees a file that is left."""
     said = guarded.shell("costguard uninstall").splitlines()[-1]
-    changed = {line.split()[0] for line in guarded.before ^ guarded.files()}
     assert (
         said
         == "Left: /etc/costguard/config.toml, /var/lib/costguard, /etc/systemd/system/costguard.service.d; `sudo rm -r` removes them."
     )
-    left = {path for path in changed if not path.startswith(("/var/lib/costguard", "/etc/costguard", *OURS))}
-    assert left == set()
+    named = ("/etc/costguard/config.toml", "/etc/costguard", "/var/lib/costguard")
+    assert {path for path in left(guarded) if not path.startswith("/var/lib/costguard/")} == set(named)
     assert guarded.run("systemctl", "status", "costguard", check=False).code == 4  # no such unit
+    guarded.run("costguard", "install", "--no-start")
+    completion = "/usr/local/share/fish/vendor_completions.d/costguard.fish"
+    guarded.shell(f"grep -q costguard {completion}; echo '# the owner was here' >> {completion}")
+    said = guarded.shell("costguard uninstall --purge").splitlines()[-1]
+    assert said == "Left: /etc/systemd/system/costguard.service.d; `sudo rm -r` removes them."
+    assert left(guarded) == set()
+    guarded.shell(f"mkdir -p {os.path.dirname(completion)}; touch {completion}")
+    assert completion in left(guarded)
+
+
+def left(guarded: Guarded) -> set[str]:
+    """Every path that is there now, or is another one, and was not before the service was installed."""
+    changed = {line.split()[0] for line in guarded.before ^ guarded.files()}
+    return {path for path in changed if path not in OURS and not path.startswith(WITHIN)}

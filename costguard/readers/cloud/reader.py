@@ -11,9 +11,7 @@ First line: `CloudJob`. Then ``{"read":n}`` is answered by
 The plug-ins speak to the service through the standard library; no SDK is loaded here. It ends with the guard.
 """
 
-import ctypes
 import json
-import os
 import sys
 import time
 
@@ -21,6 +19,7 @@ from costguard.cloud.api import CloudError, CloudNotice, Identity, Price, start_
 from costguard.cloud.choose import Chosen, NobodyError, choose
 from costguard.masking import mask
 from costguard.process.wire import from_line
+from costguard.readers import pipe
 from costguard.readers.cloud.job import CloudJob
 from costguard.readers.cloud.tags import asks, mistakes, settings
 
@@ -36,8 +35,6 @@ TAGS_EVERY = 60.0
 WHO_EVERY = 3600.0
 """Seconds between looks at what hardly changes."""
 
-_PR_SET_PDEATHSIG = 1
-_SIGKILL = 9
 _WORDS = 300  # characters
 
 
@@ -161,21 +158,16 @@ def serve(
 
 def main() -> int:
     """Serve on standard input and output."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+    pipe.end_with_guard()
     source = sys.stdin.buffer
     line = source.readline()
     if not line.strip():
         return 0
     try:
-        serve(from_line(CloudJob, line), source.readline, _write)
+        serve(from_line(CloudJob, line), source.readline, pipe.write)
     except (BrokenPipeError, ValueError, AttributeError):  # the guard is gone, or not itself
         return 0
     return 0
-
-
-def _write(data: bytes) -> None:
-    while data:
-        data = data[os.write(1, data) :]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """Processes that are recognised by their arguments, which are read once and kept by nobody."""
 
 from costguard.readers.host.processes import Process
+from costguard.readers.host.text import read
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Recognised:
         self, proc: str, may: "Callable[[Process, Processes], bool]", judge: "Callable[[list[bytes]], Any]"
     ) -> None:
         self._proc, self._may, self._judge = proc, may, judge
-        self._edition = -1
+        self._edition: int | None = None  # of no look yet
         self._waiting: list[Process] = []
         self._again: list[Process] = []
         self._found: dict[int, tuple[Process, Any]] = {}
@@ -47,8 +48,7 @@ class Recognised:
 
     def _read(self, process: Process) -> None:
         try:
-            with open(f"{self._proc}/{process.pid}/cmdline", "rb", buffering=0) as file:
-                what = self._judge(file.read(_READ_BYTES).split(b"\0"))
+            what = self._judge(read(f"{self._proc}/{process.pid}/cmdline", _READ_BYTES).split(b"\0"))
         except OSError:  # it has ended
             return
         if what is not None:

@@ -10,6 +10,7 @@ from costguard.cloud.schedulers import DAEMONS
 from costguard.readers.host import peers
 from costguard.readers.host.fabric import Fabric
 from costguard.readers.host.gpus import Gpus
+from costguard.readers.host.listening import sockets_of
 from costguard.readers.host.processes import Process
 from costguard.readers.host.rates import Level
 from costguard.readers.host.sense import NOT_YET, Activity, Sight
@@ -51,6 +52,9 @@ FABRIC_SECONDS, FABRIC_ABOVE = 30.0, 20_000.0
 ARGUMENTS = 4
 """So many arguments of a Python are looked at for a launcher's name; they are kept by nobody."""
 
+ALONE = Sight(seen="no scheduler's node, and no job of several hosts")
+"""Most machines, in every look."""
+
 _TICKS = 100.0  # a second
 _NAME = 15  # characters of a name that the kernel keeps
 
@@ -77,7 +81,7 @@ class Cluster:
         self._ignore = frozenset(name[:_NAME] for name in settings["ignore"])
         self._gpus, self._fabric = Gpus(place), Fabric(place)
         self._moves, self._fabric_at = Level(FABRIC_ABOVE, self._quiet_for), float("-inf")
-        self._edition = -1
+        self._edition: int | None = None  # of no look yet
         self._daemons: list[tuple[Process, str]] = []
         self._launchers: dict[int, Process] = {}
         self._ranks: dict[int, _Rank] = {}
@@ -103,7 +107,8 @@ class Cluster:
         if self._fabric_moves(now.boot):
             lets_go = f"{duration(self._quiet_for)} without data"
             active.append(Activity("InfiniBand", "moved data", self._moves.since, self._moves.last, lets_go))
-        return Sight(tuple(active), self._unknown(processes), "no scheduler's node, and no job of several hosts")
+        unknown = self._unknown(processes)
+        return Sight(tuple(active), unknown, ALONE.seen) if active or unknown else ALONE
 
     def _unknown(self, processes: "Processes") -> str:
         if processes.unknown:
@@ -180,7 +185,7 @@ class Cluster:
             rank.links = {}
             try:
                 network = self._network(pid)
-                open_now = peers.sockets(self._proc, pid)
+                open_now = sockets_of(self._proc, pid)
                 if open_now and network not in networks:
                     networks[network] = peers.to_other_hosts(self._proc, pid)
             except PermissionError:

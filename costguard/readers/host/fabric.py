@@ -4,9 +4,11 @@ A driver may ask its card for a counter, so each look reads a few of them. Sourc
 ABI documentation (data counters count four bytes); hw_counters of the EFA driver.
 """
 
+from typing import NamedTuple
+
 from costguard.files import names_in
 from costguard.readers.host.rates import Counter
-from costguard.readers.host.text import read
+from costguard.readers.host.table import Table
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -21,13 +23,21 @@ _DATA = ("counters/port_rcv_data", "counters/port_xmit_data")
 _BYTES = ("hw_counters/rx_bytes", "hw_counters/tx_bytes", "hw_counters/rdma_read_bytes", "hw_counters/rdma_write_bytes")
 
 
+class _Count(NamedTuple):
+    """One counter of a port: ``size`` bytes each."""
+
+    size: int
+    table: Table
+    counter: Counter
+
+
 class Fabric:
     """The busiest counter of all ports, in bytes a second."""
 
     def __init__(self, place: "Place") -> None:
         self._root = f"{place.sys}/class/infiniband"
         self._list_at = float("-inf")
-        self._counters: dict[str, tuple[int, Counter]] = {}
+        self._counters: dict[str, _Count] = {}
         self._rates: dict[str, float] = {}
         self._turn: list[str] = []
 
@@ -45,14 +55,14 @@ class Fabric:
             if not self._turn:
                 self._turn = list(self._counters)
             path = self._turn.pop()
-            size, counter = self._counters[path]
-            if counter.due(now):
-                self._read(path, size, counter, now)
+            count = self._counters[path]
+            if count.counter.due(now):
+                self._read(path, count, now)
         return max(self._rates.values(), default=None)
 
-    def _read(self, path: str, size: int, counter: Counter, now: float) -> None:
+    def _read(self, path: str, count: _Count, now: float) -> None:
         try:
-            rate = counter.rate(int(read(path, 64)) * size, now)
+            rate = count.counter.rate(int(count.table.read()) * count.size, now)
         except (OSError, ValueError):  # the port is gone, or is not for this user
             rate = None
         if rate is None:
@@ -61,7 +71,7 @@ class Fabric:
             self._rates[path] = rate
 
     def _list(self) -> None:
-        found: dict[str, tuple[int, Counter]] = {}
+        found: dict[str, _Count] = {}
         for card in names_in(self._root):
             for port in names_in(f"{self._root}/{card}/ports"):
                 folder = f"{self._root}/{card}/ports/{port}"
@@ -70,6 +80,7 @@ class Fabric:
                 names = [] if data else names_in(f"{folder}/hw_counters")
                 for name in data or [name for name in _BYTES if name.rpartition("/")[2] in names]:
                     path = f"{folder}/{name}"
-                    found[path] = self._counters.get(path) or (_WORD if name in _DATA else 1, Counter())
+                    size = _WORD if name in _DATA else 1
+                    found[path] = self._counters.get(path) or _Count(size, Table(path, limit=64), Counter())
         self._counters, self._turn = found, []
         self._rates = {path: rate for path, rate in self._rates.items() if path in found}

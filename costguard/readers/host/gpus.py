@@ -59,10 +59,9 @@ class Gpus:
 
     def __init__(self, place: "Place") -> None:
         self._proc = place.proc
-        self._edition = -1
+        self._edition: int | None = None  # of no look yet
         self._due: list[tuple[float, int, Process]] = []  # when, the youngest first, and which process
         self._held: dict[int, Holder] = {}
-        self._own = -1
         self.hidden = False
         """Whether there are processes whose open files are not for this user to see."""
         self.complete = False

@@ -102,14 +102,19 @@ def _sum(page: bytes, metric: Metric) -> float | None:
         labels, _, numbers = rest.rpartition(b"}")
         if label not in labels:
             continue
-        try:
-            value = float(numbers.split()[0])
-        except (ValueError, IndexError):
-            value = -1.0
-        if not isfinite(value) or value < 0.0:
-            raise PageError("shows no count of requests")
-        total, found = total + value, True
+        total, found = total + _count(numbers), True
     raise PageError("has a page of too many lines")
+
+
+def _count(numbers: bytes) -> float:
+    """The value of one sample. Raises PageError for what is no count."""
+    try:
+        value = float(numbers.split()[0])
+    except (ValueError, IndexError):
+        raise PageError("shows no count of requests") from None
+    if not isfinite(value) or value < 0.0:
+        raise PageError("shows no count of requests")
+    return value
 
 
 def family_of(arguments: list[str]) -> Family | None:

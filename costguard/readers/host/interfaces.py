@@ -7,7 +7,7 @@ all but loopback count. Sources: proc_pid_net(5), sysfs-class-net of the kernel'
 
 import os
 
-from costguard.readers.host.text import read
+from costguard.readers.host.table import Table
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -36,18 +36,14 @@ class Interfaces:
     """The bytes that each interface has moved; those that count."""
 
     def __init__(self, place: "Place") -> None:
-        self._tables = (f"{place.proc}/1/net/dev", f"{place.proc}/net/dev")
+        self._table = Table(f"{place.proc}/1/net/dev", f"{place.proc}/net/dev", limit=_TABLE_BYTES)
         self._sys = f"{place.sys}/class/net"
         self._names: list[bytes] = []
         self._counted: frozenset[bytes] = frozenset()
 
     def read(self) -> dict[str, tuple[int, int]]:
         """Received and sent by each interface that counts. Raises OSError."""
-        try:
-            table = read(self._tables[0], _TABLE_BYTES)
-        except OSError:
-            table = read(self._tables[1], _TABLE_BYTES)
-        rows = [row.partition(b":")[::2] for row in table.splitlines()[2:]]
+        rows = [row.partition(b":")[::2] for row in self._table.read().splitlines()[2:]]
         names = [name.strip() for name, _ in rows]
         if names != self._names:
             self._names, self._counted = names, self._choose([name.decode(errors="replace") for name in names])

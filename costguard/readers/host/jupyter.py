@@ -11,6 +11,7 @@ from costguard.readers.host.errand import collect
 from costguard.readers.host.kernels import Kernel, Kernels, shown
 from costguard.readers.host.page import RESTS_SECONDS
 from costguard.readers.host.sense import NOT_YET, Activity, Sight
+from costguard.readers.host.text import read
 from costguard.readers.host.users import Users
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
@@ -137,8 +138,7 @@ class Jupyter:
     def _cpu_seconds(self, pid: int) -> float:
         """Of a process and the children that it has waited for. Source: proc_pid_stat(5), fields 14 to 17."""
         try:
-            with open(f"{self._place.proc}/{pid}/stat", "rb", buffering=0) as file:
-                fields = file.read(4096).rpartition(b")")[2].split()
+            fields = read(f"{self._place.proc}/{pid}/stat", 4096).rpartition(b")")[2].split()
             return sum(map(int, fields[11:15])) / self._ticks
         except (OSError, ValueError):
             return 0.0

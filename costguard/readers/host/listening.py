@@ -7,8 +7,9 @@ Sources: sock_diag(7), proc_pid_net(5) (``tcp``), setns(2), network_namespaces(7
 
 import os
 import sys
-from struct import Struct
 from typing import NamedTuple
+
+from costguard.readers.host import diag
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -16,19 +17,6 @@ if TYPE_CHECKING:
 
 _CLONE_NEWNET = 0x40000000
 _MAPPED = bytes(10) + b"\xff\xff"
-
-_LISTEN = 10  # tcp_states.h
-_NETLINK_SOCK_DIAG = 4
-_SOCK_DIAG_BY_FAMILY, _DONE, _ERROR = 20, 3, 2
-_REQUEST = Struct("=IHHII BBBBI 48x")  # nlmsghdr, inet_diag_req_v2
-_REQUEST_AND_DUMP = 0x301
-_HEADER = Struct("=IH")
-_PORT = Struct(">H")  # at 4 of inet_diag_msg, which begins at 16
-_OWNER = Struct("=II")  # uid and inode, at 64
-_MESSAGE_BYTES = 16 + 72
-_ANSWER_BYTES = 1 << 16
-_ANSWERS = 64
-"""Of one question; more are thousands of listening sockets."""
 
 
 class Listener(NamedTuple):
@@ -49,8 +37,8 @@ def listeners(proc: str, beside: int = 0) -> list[Listener]:
 
     try:
         os.stat(f"{proc}/{beside or 'self'}/ns/net")  # a recorded /proc has none
-        with make_socket(socket.AF_NETLINK, socket.SOCK_RAW, _NETLINK_SOCK_DIAG, proc=proc, beside=beside) as diag:
-            return _asked(diag, socket.AF_INET) + _asked(diag, socket.AF_INET6)
+        with make_socket(socket.AF_NETLINK, socket.SOCK_RAW, diag.PROTOCOL, proc=proc, beside=beside) as netlink:
+            return _asked(netlink, socket.AF_INET) + _asked(netlink, socket.AF_INET6)
     except OSError:  # a kernel without it, a sandbox, or that
         pass
     table = f"{proc}/{beside or 'self'}/net"
@@ -70,17 +58,17 @@ def network(proc: str, pid: int) -> str:
         return ""
 
 
-def sockets_of(proc: str, pid: int) -> set[int]:
-    """The inodes of the sockets that a process has open. Raises OSError."""
+def sockets_of(proc: str, pid: int) -> dict[int, str]:
+    """The sockets that a process has open, by inode, each with the name of its descriptor. Raises OSError."""
     folder = f"{proc}/{pid}/fd"
-    found = set()
+    found: dict[int, str] = {}
     for name in os.listdir(folder):
         try:
             target = os.readlink(f"{folder}/{name}")
         except OSError:  # closed meanwhile
             continue
-        if target.startswith("socket:["):
-            found.add(int(target[8:-1]))
+        if target.startswith("socket:[") and target[8:-1].isdigit():
+            found[int(target[8:-1])] = name
     return found
 
 
@@ -124,26 +112,10 @@ def _enter(path: str) -> None:
         os.close(descriptor)
 
 
-def _asked(diag: "socket.socket", family: int) -> list[Listener]:
+def _asked(netlink: "socket.socket", family: int) -> list[Listener]:
     """Ask the kernel for those of one family. Raises OSError."""
-    diag.send(
-        _REQUEST.pack(_REQUEST.size, _SOCK_DIAG_BY_FAMILY, _REQUEST_AND_DUMP, 1, 0, family, 6, 0, 0, 1 << _LISTEN)
-    )
-    width = 4 if family == 2 else 16
-    found: list[Listener] = []
-    for _ in range(_ANSWERS):
-        data = diag.recv(_ANSWER_BYTES)
-        at = 0
-        while at + 16 <= len(data):
-            length, kind = _HEADER.unpack_from(data, at)
-            if kind == _DONE:
-                return found
-            if kind == _ERROR or length < _MESSAGE_BYTES or at + length > len(data):
-                raise OSError(0, "the kernel does not list sockets")
-            (port,), (uid, inode) = _PORT.unpack_from(data, at + 20), _OWNER.unpack_from(data, at + 80)
-            found.append(Listener(_reached(data[at + 24 : at + 24 + width]), port, uid, inode))
-            at += (length + 3) & ~3
-    raise OSError(0, "the kernel lists too many sockets")
+    rows = diag.ask(netlink, family, diag.LISTENS)
+    return [Listener(_reached(row.address), row.port, row.uid, row.inode) for row in rows]
 
 
 def _read(path: str) -> list[Listener]:
@@ -153,7 +125,7 @@ def _read(path: str) -> list[Listener]:
         next(file, "")
         for line in file:
             fields = line.split()
-            if len(fields) < 10 or int(fields[3], 16) != _LISTEN:  # listening ones stand first
+            if len(fields) < 10 or int(fields[3], 16) != diag.LISTENS:  # listening ones stand first
                 break
             host, _, port = fields[1].partition(":")
             words = [int(host[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(host), 8)]

@@ -1,12 +1,15 @@
 """Which processes talk to other hosts as the ranks of one job do: over lasting connections that are no usual service's.
 
-The connections of a process are those of its own network whose sockets it has open. Sources: proc_pid_net(5) (``tcp``),
-proc_pid_fd(5), the kernel's networking/proc_net_tcp.
+The connections of a process are those of its own network whose sockets it has open. The kernel is asked for them, as its tables in
+/proc take milliseconds where there are many. Sources: proc_pid_net(5) (``tcp``), proc_pid_fd(5), the kernel's networking/proc_net_tcp.
 """
 
 import os
 import sys
+from typing import NamedTuple
 
+from costguard.readers.host import diag
+from costguard.readers.host.listening import make_socket
 from costguard.readers.host.text import read
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
@@ -29,18 +32,14 @@ SERVICES = frozenset((
 _LOCAL_BRIDGES = (b"docker", b"br-", b"cni", b"virbr", b"lxdbr", b"lxcbr", b"podman", b"incusbr")
 
 
-def sockets(proc: str, pid: int) -> "dict[int, str]":
-    """The sockets that a process has open, by inode, each with the name of its descriptor. Raises OSError."""
-    folder = f"{proc}/{pid}/fd"
-    found: dict[int, str] = {}
-    for name in os.listdir(folder):
-        try:
-            target = os.readlink(f"{folder}/{name}")
-        except OSError:  # closed meanwhile
-            continue
-        if target.startswith("socket:[") and target[8:-1].isdigit():
-            found[int(target[8:-1])] = name
-    return found
+class _End(NamedTuple):
+    """A connection, or a listening socket: address and port of this end and of the other one."""
+
+    host: int
+    port: int
+    other: int
+    other_port: int
+    inode: int
 
 
 def to_other_hosts(proc: str, pid: int) -> "dict[int, int]":
@@ -49,20 +48,11 @@ def to_other_hosts(proc: str, pid: int) -> "dict[int, int]":
     Each with the port on which it was made by the other host, as whoever asks a server or a monitor does too; 0 for one that this
     machine has made.
     """
-    rows = []
-    for table in ("tcp", "tcp6"):
-        try:
-            rows += [row.split(None, 10) for row in _table(f"{proc}/{pid}/net/{table}")]
-        except FileNotFoundError:
-            if table == "tcp":
-                raise
-    rows = [row for row in rows if len(row) > 10]
-    ends = [(*_end(row[1]), *_end(row[2]), row) for row in rows if row[3] == _ESTABLISHED]
-    served = {_end(row[1])[1] for row in rows if row[3] == _LISTENS}
-    own = {end[0] for end in ends}
+    connected, served = _sockets(proc, pid)
+    own = {end.host for end in connected}
     near = _near(proc)
     found: dict[int, int] = {}
-    for host, port, other, other_port, row in ends:
+    for host, port, other, other_port, inode in connected:
         if (
             other in own
             or _is_loopback(other)
@@ -71,8 +61,50 @@ def to_other_hosts(proc: str, pid: int) -> "dict[int, int]":
             continue
         service = port if port in served else other_port
         if service >= _PRIVILEGED and service not in SERVICES:
-            found[int(row[9])] = port if port in served else 0
+            found[inode] = port if port in served else 0
     return found
+
+
+def _sockets(proc: str, pid: int) -> "tuple[list[_End], set[int]]":
+    """The connections in the network of a process, and the ports on which something listens there. Raises OSError."""
+    try:
+        return _asked(proc, pid)
+    except OSError:  # a recorded /proc, another network that this process may not enter, a kernel without it
+        return _read(proc, pid)
+
+
+def _asked(proc: str, pid: int) -> "tuple[list[_End], set[int]]":
+    """Ask the kernel, which leaves out what stays on this machine. Raises OSError."""
+    import socket
+
+    theirs, own = os.stat(f"{proc}/{pid}/ns/net"), os.stat("/proc/self/ns/net")
+    beside = 0 if theirs.st_ino == own.st_ino else pid
+    with make_socket(socket.AF_NETLINK, socket.SOCK_RAW, diag.PROTOCOL, proc=proc, beside=beside) as netlink:
+        rows = [
+            row
+            for family in (socket.AF_INET, socket.AF_INET6)
+            for row in diag.ask(netlink, family, diag.ESTABLISHED, diag.LISTENS, far=True)
+        ]
+    connected = [
+        _End(_number(row.address), row.port, _number(row.other), row.other_port, row.inode)
+        for row in rows
+        if row.state == diag.ESTABLISHED
+    ]
+    return connected, {row.port for row in rows if row.state == diag.LISTENS}
+
+
+def _read(proc: str, pid: int) -> "tuple[list[_End], set[int]]":
+    """Read the same out of the tables of /proc. Raises OSError."""
+    rows = []
+    for table in ("tcp", "tcp6"):
+        try:
+            rows += [row.split(None, 10) for row in _table(f"{proc}/{pid}/net/{table}")]
+        except FileNotFoundError:
+            if table == "tcp":
+                raise
+    rows = [row for row in rows if len(row) > 10]
+    connected = [_End(*_end(row[1]), *_end(row[2]), int(row[9])) for row in rows if row[3] == _ESTABLISHED]
+    return connected, {_end(row[1])[1] for row in rows if row[3] == _LISTENS}
 
 
 def _table(path: str) -> "Iterable[bytes]":
@@ -80,13 +112,18 @@ def _table(path: str) -> "Iterable[bytes]":
 
 
 def _end(text: bytes) -> tuple[int, int]:
-    """Address and port of one end; IPv4 as a number of 32 bits, also where it is written as IPv6."""
+    """Address and port of one end."""
     host, _, port = text.partition(b":")
     words = [int(host[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(host), 8)]
-    address = int.from_bytes(b"".join(words), "big")
-    if len(words) > 1:
-        address = address & 0xFFFFFFFF if address >> 32 == 0xFFFF else address | 1 << 128
-    return address, int(port, 16)
+    return _number(b"".join(words)), int(port, 16)
+
+
+def _number(address: bytes) -> int:
+    """One of IPv4 as a number of 32 bits, also where it is written as IPv6."""
+    number = int.from_bytes(address, "big")
+    if len(address) > 4:
+        return number & 0xFFFFFFFF if number >> 32 == 0xFFFF else number | 1 << 128
+    return number
 
 
 def _is_loopback(address: int) -> bool:

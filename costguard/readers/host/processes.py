@@ -9,6 +9,9 @@ Sources: proc_pid_stat(5), proc_loadavg(5) (its last field), proc(5) (``hidepid`
 import os
 from typing import NamedTuple
 
+from costguard.readers.host.table import Table
+from costguard.readers.host.text import read
+
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,8 +31,9 @@ next look."""
 READ_AGAIN = 2
 """Looks in a row at which a new process is read again."""
 
-IN_TURN = 1
-"""Older ones that are read again in each look: each of a hundred within a quarter of an hour."""
+TURN_EVERY, IN_TURN = 8, 8
+"""Looks after which older ones are read again, and how many: each of a hundred within a quarter of an hour. Several at once cost
+hardly more than one, as they find the processor's caches warm."""
 
 _NAME = 15  # characters of a name that the kernel keeps
 _OVERLAP = 2  # numbers tried twice: one may have been given out whose process was not there yet
@@ -55,10 +59,13 @@ class Processes:
         self._found: dict[int, Process] = {}
         self._by_name: dict[str, dict[int, Process]] = {}
         self._changed: list[Process] = []  # by this look
-        self._edition_before = -1  # that of the look before
+        self._edition_before: int | None = None  # that of the look before
         self._young: dict[int, int] = {}  # new processes, with the looks for which they are read again
         self._turn: list[int] = []  # who is read again in his turn
-        self._last = -1  # the last number that was given out; -1 when that cannot be known
+        self._until_turn = TURN_EVERY  # looks
+        self._load = Table(f"{place.proc}/loadavg", limit=256)
+        self._last: int | None = None  # the last number that was given out, where that can be known
+        self._tried: int | None = None  # the last number that was tried twice
         self._numbered = True  # whether its numbers are those that the kernel gives out where this process is
         self._until_list = 0  # looks
         self.edition = 0
@@ -82,10 +89,10 @@ class Processes:
             for pid in numbers:
                 if pid not in self._found and os.access(f"{self._proc}/{pid}/stat", os.F_OK) and self._leads(pid):
                     self._take(pid)
-        for _ in range(min(IN_TURN, len(self._turn))):
-            self._take(self._turn.pop())
-        if not self._turn:
-            self._turn = [pid for pid, process in self._found.items() if not _is_kernels(process)]
+        self._until_turn -= 1
+        if self._until_turn <= 0:
+            self._until_turn = TURN_EVERY
+            self._read_in_turn()
 
     def all(self) -> "Iterable[Process]":
         """Every process that could be read."""
@@ -102,8 +109,8 @@ class Processes:
             found |= self._by_name.get(name[:_NAME], {})
         return list(found.values())
 
-    def changed(self, edition: int) -> "Iterable[Process]":
-        """Those that are new, or others than before, since the look after which `edition` was this; all when that is longer ago."""
+    def changed(self, edition: int | None) -> "Iterable[Process]":
+        """Those that are new, or others than before, since the look after which `edition` was this; all when that is longer ago, or None."""
         if edition == self.edition:
             return ()
         return self._changed if edition == self._edition_before else self._found.values()
@@ -124,26 +131,37 @@ class Processes:
                     waiting.append(process.pid)
         return list(found.values())
 
-    def _numbers(self) -> "list[int] | None":
-        """The numbers given out since the last look; None when that cannot be known, or they are many."""
-        before, self._last = self._last, self._last_number()
-        if before < 0 or not before <= self._last <= before + NUMBERS_TRIED:
-            return None
-        return list(range(max(1, before - _OVERLAP), self._last + 1))
+    def _read_in_turn(self) -> None:
+        """Read a few older ones again: a program may start another one in its place."""
+        if not self._turn:
+            self._turn = [pid for pid, process in self._found.items() if not _is_kernels(process)]
+        for _ in range(min(IN_TURN, len(self._turn))):
+            self._take(self._turn.pop())
 
-    def _last_number(self) -> int:
-        """The last number that was given to a process or thread; -1 where /proc has other numbers than this process's own."""
+    def _numbers(self) -> "Iterable[int] | None":
+        """The numbers given out since the last look, and the last ones before; None when that cannot be known, or they are many."""
+        before, self._last = self._last, self._last_number()
+        if before is None or self._last is None or not before <= self._last <= before + NUMBERS_TRIED:
+            self._tried = None
+            return None
+        if before == self._last == self._tried:
+            return ()
+        self._tried = before
+        return range(max(1, before - _OVERLAP), self._last + 1)
+
+    def _last_number(self) -> int | None:
+        """The last number that was given to a process or thread; None where /proc has other numbers than this process's own."""
         if not self._numbered:
-            return -1
+            return None
         try:
-            return int(_read(f"{self._proc}/loadavg", 256).split()[-1])
+            return int(self._load.read().split()[-1])
         except (OSError, ValueError, IndexError):
-            return -1
+            return None
 
     def _leads(self, pid: int) -> bool:
         """Whether this number is a process and no thread of one."""
         try:
-            status = _read(f"{self._proc}/{pid}/status", 512)
+            status = read(f"{self._proc}/{pid}/status", 512)
         except OSError:
             return False
         return f"\nTgid:\t{pid}\n".encode() in status
@@ -157,7 +175,7 @@ class Processes:
             self.edition += bool(self._found)
             self._found, self._by_name, self._young, self._turn = {}, {}, {}, []
             self.unknown = f"{self._proc} cannot be read ({error.strerror})"
-            self._until_list, self._last = 0, -1
+            self._until_list, self._last = 0, None
             return
         self.unknown = self._hidden(pids)
         for pid in self._found.keys() - pids:
@@ -171,14 +189,14 @@ class Processes:
     def _hidden(self, pids: set[int]) -> str:
         """Why this is not everything, in words."""
         try:
-            own = int(os.readlink(f"{self._proc}/self"))
+            own: int | None = int(os.readlink(f"{self._proc}/self"))
         except (OSError, ValueError):
-            own = -1
+            own = None
         self._numbered = own == os.getpid()
         if own not in pids:
             return f"{self._proc} is not of this machine's processes: this one is not in it"
         try:
-            _read(f"{self._proc}/1/stat", 64)
+            read(f"{self._proc}/1/stat", 64)
         except OSError:
             return f"{self._proc} hides the processes of other users (hidepid)"
         return ""
@@ -211,7 +229,7 @@ class Processes:
     def _read(self, pid: int) -> Process | None:
         folder = f"{self._proc}/{pid}"
         try:
-            head, _, rest = _read(f"{folder}/stat", 4096).decode(errors="replace").rpartition(")")
+            head, _, rest = read(f"{folder}/stat", 4096).decode(errors="replace").rpartition(")")
             fields = rest.split()
             if fields[0] in {"Z", "X"}:  # it has ended, and nobody has asked how
                 return None
@@ -225,12 +243,3 @@ class Processes:
 def _is_kernels(process: Process) -> bool:
     """Whether it is a thread of the kernel, which never becomes anything else."""
     return process.pid == 2 or process.parent == 2
-
-
-def _read(path: str, limit: int) -> bytes:
-    """The beginning of a file. Raises OSError."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        return os.read(descriptor, limit)
-    finally:
-        os.close(descriptor)

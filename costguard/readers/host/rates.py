@@ -13,13 +13,18 @@ BUCKETS_KEPT, BUCKETS_NEEDED = 96, 8
 
 
 class Counter:
-    """A number that grows; what it grows by in a second."""
+    """A number that grows; what it grows by in a second.
 
-    __slots__ = ("_at", "_value")
+    ``least``: the lower rate of both parts where it was also read in between (`mark`), else that of the whole time.
+    """
+
+    __slots__ = ("_at", "_middle", "_value", "least")
 
     def __init__(self) -> None:
         self._at = float("-inf")
         self._value = 0.0
+        self._middle: tuple[float, float] | None = None
+        self.least: float | None = None
 
     def due(self, now: float) -> bool:
         """Whether it is time to read it again."""
@@ -28,36 +33,58 @@ class Counter:
     def rate(self, value: float, now: float) -> float | None:
         """Units a second since it was read before; None where that cannot be said: the first time, after a pause or a reset."""
         passed, grown = now - self._at, value - self._value
+        middle, self._middle = self._middle, None
+        rate = None if passed > LONGEST or passed <= 0.0 or grown < 0.0 else grown / passed
+        self.least = rate
+        if rate is not None and middle is not None and self._at < middle[0] < now:
+            first, second = (middle[1] - self._value) / (middle[0] - self._at), (value - middle[1]) / (now - middle[0])
+            self.least = min(rate, first, second)
         self._at, self._value = now, value
-        return None if passed > LONGEST or passed <= 0.0 or grown < 0.0 else grown / passed
+        return rate
+
+    def mark(self, value: float, now: float) -> None:
+        """Read it between two looks."""
+        self._middle = now, value
 
 
 class Level:
     """A rate that counts while it stays ``above`` what is usual here, and ``quiet_for`` seconds longer.
 
-    It counts once two readings in a row are above. What is usual is the quietest quarter of an hour of the last day, but never
-    more than ``above``: what moves twice as much is seen also where it has gone on for days.
+    It counts once two readings in a row are above, the later one all the time as far as that is known: a burst may lie in two
+    readings. Only the second one is read in parts, so three in a row count whatever lies in between. What is usual is the quietest quarter of an hour of the last day, but
+    never more than ``above``: what moves twice as much is seen also where it has gone on for days.
     """
 
-    __slots__ = ("_above", "_before", "_bucket", "_bucket_end", "_kept", "_quiet_for", "last", "since", "usual")
+    __slots__ = (
+        "_above", "_before", "_bucket", "_bucket_end", "_kept", "_quiet_for", "doubtful", "last", "since", "usual",
+    )  # fmt: skip
 
     def __init__(self, above: float, quiet_for: float) -> None:
         self._above, self._quiet_for = above, quiet_for
         self._before: float | None = None
+        self.doubtful = False
+        """Whether the last reading was above and the one before was not: the next one should be known in parts."""
         self._bucket, self._bucket_end = 0.0, 0.0
         self._kept: list[float] = []
         self.usual = 0.0
         self.since = self.last = float("-inf")
 
-    def take(self, rate: float | None, now: float, began: float, *, may_begin: bool = True) -> bool:
-        """Take the rate from ``began`` until now; whether it counts. Without ``may_begin`` it only goes on if it counts already."""
+    def take(
+        self, rate: float | None, now: float, began: float, *, may_begin: bool = True, least: float | None = None
+    ) -> bool:
+        """Take the rate from ``began`` until now; whether it counts. Without ``may_begin`` it only goes on if it counts already.
+
+        ``least``: the lowest rate of any part of that time, where that is known.
+        """
         before, self._before = self._before, rate
         steady = 0.0 if rate is None or before is None else min(rate, before)
         going = now - self.last <= self._quiet_for
+        limit = self.usual + self._above
+        self.doubtful = steady < limit <= (rate or 0.0)
         if not may_begin and not going:
-            self._before = None
+            self._before, self.doubtful = None, False
             return False
-        if steady >= self.usual + self._above:
+        if steady >= limit and (least is None or least >= limit):
             self.since = self.since if going else began
             self.last = now
             going = True

@@ -3,10 +3,10 @@
 First line: `HostJob`. Then ``{"read":n}`` is answered at once, and ``{"read":n,"every":seconds,"until":second}`` by looking every
 so often until another thing is seen, or that second of the boot clock comes, so that the guard is not woken for nothing. An
 answer is ``{"read":n,"senses":{name:[[[who,what,since,last,lets_go,user],…],unknown,seen],…}}``, every moment on the boot
-clock. ``"saving":true`` in a question: the pre-stop hook works. Another question ends one that waits. It ends with the guard.
+clock; or, to a question with ``every``, ``{"read":n,"senses":m}``: to the letter what answer m has said. ``"saving":true`` in a
+question: the pre-stop hook works. Another question ends one that waits. It ends with the guard.
 """
 
-import ctypes
 import gc
 import json
 import os
@@ -15,6 +15,7 @@ import sys
 import time
 
 from costguard.process.wire import MalformedError, from_line
+from costguard.readers import pipe
 from costguard.readers.host.job import HostJob
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import Moment, Place, Sight
@@ -27,10 +28,9 @@ if TYPE_CHECKING:
 
     from costguard.readers.host.sense import Sense
 
-_PR_SET_PDEATHSIG = 1
-_SIGKILL = 9
 _LINE = 1 << 16  # bytes
 _WORDS = 300  # characters of each text
+_NEVER = float("inf")
 ACTIVITIES_TOLD = 16
 """Of each sense; more only say that there are more."""
 
@@ -95,6 +95,20 @@ class Senses:
                 found[fd] = sense.go_on  # type: ignore[attr-defined]  # whoever has the one has the other
         return found
 
+    @property
+    def wakes(self) -> float:
+        """When a sense wants to see something between two looks, on the boot clock."""
+        return min((getattr(sense, "wakes", _NEVER) for sense in self._senses.values()), default=_NEVER)
+
+    def between(self, moment: Moment) -> None:
+        """Let those see it whose time has come."""
+        for name, sense in list(self._senses.items()):
+            if getattr(sense, "wakes", _NEVER) <= moment.boot:
+                try:
+                    sense.between(moment)  # type: ignore[attr-defined]  # whoever has the one has the other
+                except Exception:  # noqa: BLE001 - a bug of one sense: it begins anew, and says so at the next look
+                    self._begin(name)
+
     def rows(self) -> "dict[str, list[Any]]":
         """What was seen, as the guard takes it."""
         return {
@@ -135,6 +149,9 @@ class Questions:
     def __init__(self, source: int) -> None:
         self._source = source
         self._rest = b""
+        self._others: set[int] = set()
+        self._poll = select.poll()
+        self._poll.register(source, select.POLLIN)
 
     def first(self) -> bytes:
         """The job; empty at the end of the input."""
@@ -146,10 +163,12 @@ class Questions:
     def next(self, seconds: float | None, others: "dict[int, Callable[[Moment], None]]") -> bytes | None:
         """The next line, empty at the end; None when none came in time. Meanwhile ``others`` are heard."""
         if b"\n" not in self._rest:
-            poll = select.poll()
-            for fd in (self._source, *others):
-                poll.register(fd, select.POLLIN)
-            ready = [fd for fd, _ in poll.poll(None if seconds is None else max(0.0, seconds * 1000.0))]
+            if others or self._others:
+                self._wait_for(set(others))
+            found = self._poll.poll(None if seconds is None else max(0.0, seconds * 1000.0))
+            if not found:
+                return None
+            ready = [fd for fd, _ in found]
             for call in {others[fd] for fd in ready if fd in others}:
                 call(now())
             if self._source not in ready:
@@ -163,26 +182,38 @@ class Questions:
         line, _, self._rest = self._rest.partition(b"\n")
         return line + b"\n"
 
+    def _wait_for(self, others: set[int]) -> None:
+        """A number may be that of another file by now, so each is registered anew."""
+        for fd in self._others - others:
+            self._poll.unregister(fd)
+        for fd in others:
+            self._poll.register(fd, select.POLLIN)
+        self._others = others
+
 
 def serve(senses: Senses, questions: Questions, write: "Callable[[bytes], None]") -> None:
     """Answer until the end of the input."""
     number: object = None
     every = until = due = 0.0
     saving = False
+    told: tuple[object, object] = (None, None)  # the number of the last whole answer, and what it said
     while True:
         moment = now()._replace(saving=saving)
         if number is not None and moment.boot >= due:
             changed = senses.look(moment)
             due += every
             if changed or every <= 0.0 or due > until:
-                write(_encode({"read": number, "senses": senses.rows()}).encode() + b"\n")
-                number = None
+                rows = senses.rows()
+                same = every > 0.0 and rows == told[1]
+                write(_encode({"read": number, "senses": told[0] if same else rows}).encode() + b"\n")
+                told, number = told if same else (number, rows), None
             elif due <= moment.boot:  # it stood still: no look is made up for
                 due = moment.boot + every
             continue
-        left = None if number is None else due - moment.boot
-        line = questions.next(left, senses.waiting())
+        left = min(_NEVER if number is None else due, senses.wakes) - moment.boot
+        line = questions.next(None if left == _NEVER else left, senses.waiting())
         if line is None:
+            senses.between(now())
             continue
         if not line:
             return
@@ -193,22 +224,17 @@ def serve(senses: Senses, questions: Questions, write: "Callable[[bytes], None]"
 
 def main() -> int:
     """Serve on standard input and output."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+    pipe.end_with_guard()
     questions = Questions(0)
     try:
         job = questions.first()
         if job:
             senses = Senses(from_line(HostJob, job))
             gc.freeze()  # what is loaded by now stays: it need not be gone through again
-            serve(senses, questions, _write)
+            serve(senses, questions, pipe.write)
     except (BrokenPipeError, MalformedError, ValueError, KeyError, TypeError):  # the guard is gone, or not itself
         return 0
     return 0
-
-
-def _write(data: bytes) -> None:
-    while data:
-        data = data[os.write(1, data) :]
 
 
 if __name__ == "__main__":

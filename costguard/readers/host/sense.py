@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from costguard.readers.host.processes import Processes
 
     class Sense(Protocol):
-        """One sense, with a memory of its own between looks; a restart of the reader begins it anew."""
+        """One sense, with a memory of its own between looks; a restart of the reader begins it anew.
+
+        Besides, one that waits for answers has ``filenos()`` and ``go_on(now)``, called when there is something to read; one that
+        wants to see something between two looks has ``wakes``, a moment of the boot clock, and ``between(now)``.
+        """
 
         def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
             """``settings``: every setting of its row in `costguard.readers.host.senses`, checked."""

@@ -44,6 +44,22 @@ class SenseRow(NamedTuple):
     hatch: bool = False
 
 
+def _still(default: str, example: str) -> SenseSetting:
+    return SenseSetting(
+        "quiet_for", "duration", default, example, "For so long after the last of it it still counts.", least=20.0
+    )
+
+
+def _ignored(what: str) -> SenseSetting:
+    """``what``: what is said of the programs."""
+    return SenseSetting(
+        "ignore", "names", [], ["restic"],
+        f"Programs whose {what}, beside updates, logrotate and their like: what begins while one of them runs does not count, for "
+        "an hour at most.",
+        "a list of names of programs",
+    )  # fmt: skip
+
+
 _TERMINALS = SenseRow(
     name="terminals",
     module="terminals",
@@ -98,18 +114,8 @@ _TRAFFIC = SenseRow(
         SenseSetting(
             "disk", "rate", "250kB/s", "5MB/s", "Read or written above what is usual here, on all disks.", least=1000.0
         ),
-        SenseSetting(
-            "quiet_for", "duration", "5m", "15m", "For so long after the last of it it still counts.", least=20.0
-        ),
-        SenseSetting(
-            "ignore",
-            "names",
-            [],
-            ["restic"],
-            "Programs whose traffic is nobody's work, beside updates, logrotate and their like: what begins while one of them "
-            "runs does not count, for an hour at most.",
-            "a list of names of programs",
-        ),
+        _still("5m", "15m"),
+        _ignored("traffic is nobody's work"),
     ),
 )
 
@@ -145,9 +151,7 @@ _SSH = SenseRow(
             "Processors that an editor's server uses, with what it has started outside of terminals, above what is usual here.",
             least=0.05,
         ),
-        SenseSetting(
-            "quiet_for", "duration", "15m", "1h", "For so long after the last of it it still counts.", least=20.0
-        ),
+        _still("15m", "1h"),
     ),
 )
 
@@ -244,18 +248,8 @@ _CPU = SenseRow(
     required=False,
     settings=(
         SenseSetting("cores", "number", 0.5, 2.0, "Processors used above what is usual here.", least=0.05),
-        SenseSetting(
-            "quiet_for", "duration", "5m", "15m", "For so long after the last of it it still counts.", least=20.0
-        ),
-        SenseSetting(
-            "ignore",
-            "names",
-            [],
-            ["restic"],
-            "Programs whose work is nobody's, beside updates, logrotate and their like: what begins while one of them runs does "
-            "not count, for an hour at most.",
-            "a list of names of programs",
-        ),
+        _still("5m", "15m"),
+        _ignored("work is nobody's"),
     ),
 )
 

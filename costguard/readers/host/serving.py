@@ -70,6 +70,7 @@ class Serving:
     def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
         self._place = place
         self._quiet_for = float(settings["quiet_for"])
+        self.usual_ports: tuple[int, ...] = USUAL_PORTS
         self._users = Users(place)
         self._recognised = Recognised(place.proc, _may_be_server, _server)
         self._holders = _Holders(place)
@@ -192,7 +193,7 @@ class Serving:
         self._list_at = now + (LIST_SECONDS if len(self._spots) < len(recognised) else LIST_RARELY_SECONDS)
         self._holders.forget(own)
         for row in own:
-            if row.port in USUAL_PORTS and row.address and ("", row.port) not in taken:
+            if row.port in self.usual_ports and row.address and ("", row.port) not in taken:
                 taken.add(("", row.port))
                 if self._holders.listens(now, row, processes):
                     self._spots.append(_Spot(row.address, row.port, 0, row.uid))
@@ -271,7 +272,7 @@ def _candidates(process: Process, ports: tuple[int, ...], rows: list[Listener], 
     if fits := [row for row in reached if row.port in ports]:
         return fits
     try:
-        own = sockets_of(proc, process.pid) if reached else set()
+        own = sockets_of(proc, process.pid) if reached else {}
     except OSError:  # it has ended, or may not be inspected
         return []
     return sorted([row for row in reached if row.inode in own], key=lambda row: row.port)[:PORTS]

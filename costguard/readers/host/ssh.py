@@ -11,6 +11,7 @@ import os
 from costguard.readers.host.processes import Process
 from costguard.readers.host.rates import LONGEST, Counter, Level
 from costguard.readers.host.sense import NOT_YET, Activity, Sight
+from costguard.readers.host.table import Table
 from costguard.readers.host.text import amount, duration, read
 from costguard.readers.host.users import Users
 
@@ -42,6 +43,9 @@ EXTENSION_HOST = b"--type=extensionHost"
 READS = 8
 """Processes measured in one look; more take turns."""
 
+NO_SESSION = Sight(seen="no SSH session that moves bytes, no editor's server")
+"""Most machines, in every look."""
+
 _TICKS = 100.0  # a second
 _ARGUMENTS = 4096  # bytes
 _ROOT_ALONE = "what SSH sessions and editors of other users do is for root alone to see"
@@ -50,16 +54,17 @@ _ROOT_ALONE = "what SSH sessions and editors of other users do is for root alone
 class _Meter:
     """One number of one process, as a rate: bytes read or written, or seconds of CPU."""
 
-    __slots__ = ("counter", "path", "pid", "rate")
+    __slots__ = ("_table", "counter", "path", "pid", "rate")
 
     def __init__(self, pid: int, path: str) -> None:
         self.pid, self.path = pid, path
+        self._table = Table(path, limit=4096)
         self.counter = Counter()
         self.rate: float | None = None
 
     def measure(self, now: float) -> None:
         """Read it. Raises OSError."""
-        table = read(self.path, 4096)
+        table = self._table.read()
         if self.path.endswith("/io"):
             numbers = [int(line.split()[1]) for line in table.splitlines()[:2]]
             self.rate = self.counter.rate(max(numbers), now)
@@ -115,11 +120,9 @@ class Ssh:
         if not self._looked and not unknown and self._groups:
             unknown = NOT_YET
         self._looked = True
-        seen = (
-            "SSH sessions and editors are idle"
-            if self._groups
-            else "no SSH session that moves bytes, no editor's server"
-        )
+        if not (active or unknown or self._groups):
+            return NO_SESSION
+        seen = "SSH sessions and editors are idle" if self._groups else NO_SESSION.seen
         return Sight(tuple(active), unknown, seen)
 
     def _activity(self, group: _Group) -> Activity:

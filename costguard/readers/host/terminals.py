@@ -7,7 +7,7 @@ system is mounted; its modification time moves with output. Source: Linux, drive
 import os
 
 from costguard.readers.host.sense import Activity, Sight
-from costguard.readers.host.text import several
+from costguard.readers.host.text import duration, read, several
 from costguard.readers.host.users import Users
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
@@ -31,6 +31,10 @@ _WITH_VALUE = frozenset((b"--init-file", b"--rcfile", b"-o", b"+o", b"-O", b"+O"
 """Options of shells that take the argument after them."""
 
 _DESCRIPTORS = ("0", "255", "2", "1")  # of a session's first process; 255: where bash keeps its terminal
+
+
+NO_TERMINAL = Sight(seen="no terminal")
+"""A machine where nobody is logged in, in most looks."""
 
 
 class _Terminal:
@@ -61,10 +65,19 @@ class Terminals:
         self._names = Users(place)
         self._known: dict[tuple[int, int, int], _Terminal] | None = None  # by process, its start, and device
         self._looked = 0.0
-        self._here = 0  # the file system of this machine's own pseudo terminals
+        self._here = 0  # the file system of this machine's own pseudo terminals, 0 where that must be looked at
+        self._edition: int | None = None  # of no look yet
+        self._sessions: list[Process] = []  # the first process of each that has a terminal
 
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
+        if processes.edition != self._edition:
+            self._edition = processes.edition
+            self._sessions = [one for one in processes.all() if _is_session(one)]
+            self._here = 0
+        if not self._sessions and not processes.unknown and self._here:
+            self._known, self._looked = {}, now.boot
+            return NO_TERMINAL
         found: dict[tuple[int, int, int], _Terminal] = {}
         active: dict[str, Activity] = {}
         troubles: set[str] = set()
@@ -74,15 +87,14 @@ class Terminals:
             troubles.add(f"{self._place.dev}/pts cannot be read ({error.strerror})")
         if processes.unknown:
             troubles.add(processes.unknown)
-        for process in processes.all():
-            if process.terminal and process.pid == process.session and process.name not in _NOBODY:
-                device = self._device(process)
-                if device is None:
-                    troubles.add(f"{_name(process.terminal)} cannot be read")
-                elif device:
-                    key = (process.pid, process.start, process.terminal)
-                    found[key] = self._follow(key, device[0], process, now)
-                    self._note(active, found[key], device[0], process, now)
+        for process in self._sessions:
+            device = self._device(process)
+            if device is None:
+                troubles.add(f"{_name(process.terminal)} cannot be read")
+            elif device:
+                key = (process.pid, process.start, process.terminal)
+                found[key] = self._follow(key, device[0], process, now)
+                self._note(active, found[key], device[0], process, now)
         told = {terminal for _, _, terminal in found}
         for path, device_seen in self._devices() if processes.unknown else ():
             if any(_device_number(terminal) == device_seen.st_rdev for terminal in told):
@@ -92,7 +104,7 @@ class Terminals:
             self._note(active, found[key], device_seen, None, now, path)
         self._known, self._looked = found, now.boot
         count = len(found)
-        seen = f"{several(count, 'terminal')}, {'not' if count == 1 else 'none'} used" if count else "no terminal"
+        seen = f"{several(count, 'terminal')}, {'not' if count == 1 else 'none'} used" if count else NO_TERMINAL.seen
         return Sight(tuple(active.values()), "; ".join(sorted(troubles)), seen)
 
     def _device(self, process: "Process") -> tuple[os.stat_result, ...] | None:
@@ -157,8 +169,7 @@ class Terminals:
         if process.name not in _SHELLS:
             return False
         try:
-            with open(f"{self._place.proc}/{process.pid}/cmdline", "rb", buffering=0) as file:
-                arguments = file.read(4096).split(b"\0")[1:-1]
+            arguments = read(f"{self._place.proc}/{process.pid}/cmdline", 4096).split(b"\0")[1:-1]
         except OSError:
             return True
         if process.name in _MULTIPLEXERS:
@@ -188,18 +199,22 @@ class Terminals:
         elsewhere = process is not None and device.st_dev != self._here and _is_pseudo(process.terminal)
         where = name or (_name(process.terminal) if process is not None else "")
         who = f"{user} on {where}{' in a container' if elsewhere else ''}"
-        lets_go = f"{_duration(self._quiet_for)} without input"
+        lets_go = f"{duration(self._quiet_for)} without input"
         one = Activity(who, terminal.what, terminal.since, terminal.last, lets_go, user)
         other = active.get(who)
         if other is None or one.last > other.last:
             active[who] = one
 
 
+def _is_session(process: "Process") -> bool:
+    """Whether it is the first process of a session that has a terminal, and somebody may be there."""
+    return process.terminal != 0 and process.pid == process.session and process.name not in _NOBODY
+
+
 def _has_ended(folder: str) -> bool:
     """Whether a process is gone, or only waits for its parent to hear of its end."""
     try:
-        with open(f"{folder}/stat", "rb", buffering=0) as file:
-            return file.read(4096).rpartition(b")")[2].split()[0] in {b"Z", b"X"}
+        return read(f"{folder}/stat", 4096).rpartition(b")")[2].split()[0] in {b"Z", b"X"}
     except (OSError, IndexError):
         return True
 
@@ -225,11 +240,3 @@ def _name(terminal: int) -> str:
     if major == _CONSOLE:
         return f"tty{minor}" if minor < _FIRST_SERIAL else f"ttyS{minor - _FIRST_SERIAL}"
     return f"terminal {major}:{minor}"
-
-
-def _duration(seconds: float) -> str:
-    """As people say it: "30 min", "45 s"."""
-    for unit, size in (("h", 3600.0), ("min", 60.0)):
-        if seconds >= size and seconds % size == 0.0:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s"

@@ -4,18 +4,26 @@ import os
 
 FILE_BYTES = 1 << 16
 
+LAST_BYTES = 3072
+"""The kernel gives a table out by pages, less the line that does not fit: a shorter piece is the last one."""
+
 
 def read(path: str, limit: int = FILE_BYTES) -> bytes:
-    """The beginning of a file: the kernel gives a table out piece by piece. Raises OSError."""
+    """The beginning of a file. Raises OSError."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        found = data = os.read(descriptor, limit)
-        while data and len(found) < limit:
-            data = os.read(descriptor, limit - len(found))
-            found += data
-        return found
+        return whole(descriptor, limit)
     finally:
         os.close(descriptor)
+
+
+def whole(descriptor: int, limit: int) -> bytes:
+    """The same of a file that was opened just now: the kernel gives a table out piece by piece. Raises OSError."""
+    found = data = os.read(descriptor, limit)
+    while len(data) >= LAST_BYTES and len(found) < limit:
+        data = os.read(descriptor, limit - len(found))
+        found += data
+    return found
 
 
 def several(count: int, noun: str) -> str:

@@ -12,7 +12,8 @@ from costguard.readers.host.fabric import Fabric
 from costguard.readers.host.interfaces import Interfaces
 from costguard.readers.host.rates import LONGEST, SHORTEST, Counter, Level
 from costguard.readers.host.sense import NOT_YET, Activity, Sight
-from costguard.readers.host.text import amount, duration, read
+from costguard.readers.host.table import Table
+from costguard.readers.host.text import amount, duration
 from costguard.readers.host.upkeep import Upkeep
 from costguard.readers.host.users import Users
 
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from costguard.readers.host.processes import Processes
     from costguard.readers.host.sense import Moment, Place
 
+    _Rates = tuple[float | None, float | None]  # over the whole time, and the lowest one of a part of it
+
 _WHAT = {
     "received": ("the network", "received more than"),
     "sent": ("the network", "sent more than"),
@@ -32,6 +35,9 @@ _WHAT = {
     "fabric": ("InfiniBand", "moved more than"),
 }
 _KIB = 1024
+
+QUIET = Sight(seen="network and disks are quiet")
+"""Most looks."""
 
 
 class Traffic:
@@ -45,19 +51,36 @@ class Traffic:
         self._names: dict[str, tuple[str, str]] = {}  # of what counts: who, and of which user
         self._culprit = Culprit(place, Users(place))
         self._interfaces, self._fabric = Interfaces(place), Fabric(place)
-        self._vmstat, self._page = f"{place.proc}/vmstat", os.sysconf("SC_PAGE_SIZE")
+        self._vmstat, self._page = Table(f"{place.proc}/vmstat"), os.sysconf("SC_PAGE_SIZE")
         self._read, self._dirty, self._out = Counter(), Counter(), Counter()
         self._cards: dict[str, tuple[Counter, Counter]] = {}  # by interface: received and sent
         self._upkeep = Upkeep(settings["ignore"], place)
         self._looked = float("-inf")
         self._unknown = NOT_YET
+        self.wakes = float("inf")
+        """When `between` should be called; a look may come before that."""
 
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         if now.boot - self._looked >= SHORTEST:
             self._measure(now, processes)
         active = [self._activity(kind, level) for kind, level in self._levels.items() if level.goes_on(now.boot)]
-        return Sight(tuple(active), self._unknown, "network and disks are quiet")
+        return Sight(tuple(active), self._unknown, QUIET.seen) if active or self._unknown else QUIET
+
+    def between(self, now: "Moment") -> None:
+        """Read the counters half-way to the next look, so that a burst which lies in two looks is known as one."""
+        self.wakes = float("inf")
+        try:
+            moved = self._interfaces.read()
+            read_in, out, dirty = self._disk_counters()
+        except (OSError, ValueError):  # the next look says so
+            return
+        for name, (received, sent) in moved.items():
+            if name in self._cards:
+                self._cards[name][0].mark(received, now.boot)
+                self._cards[name][1].mark(sent, now.boot)
+        for counter, value in ((self._read, read_in), (self._out, out), (self._dirty, dirty)):
+            counter.mark(value, now.boot)
 
     def _measure(self, moment: "Moment", processes: "Processes") -> None:
         now = moment.boot
@@ -65,45 +88,56 @@ class Traffic:
         self._looked = now
         may_begin = not self._upkeep.runs(processes, now) and not moment.saving
         troubles: list[str] = []
-        rates: dict[str, float | None] = {"fabric": self._fabric.look(now)}
+        rates: dict[str, _Rates] = {"fabric": (self._fabric.look(now), None)}
         rates |= self._network(now, troubles) | self._disks(now, troubles)
         self._unknown = "; ".join(troubles)
-        if not troubles and None in [rates[kind] for kind in ("received", "read")]:
+        if not troubles and None in [rates[kind][0] for kind in ("received", "read")]:
             self._unknown = NOT_YET
         begun = []
         for kind, level in self._levels.items():
-            went_on = level.goes_on(now)
-            if level.take(rates[kind], now, began, may_begin=may_begin) and not went_on:
+            went_on, (rate, least) = level.goes_on(now), rates[kind]
+            if level.take(rate, now, began, may_begin=may_begin, least=least) and not went_on:
                 begun.append(kind)
                 self._names.pop(kind, None)
+        doubtful = any(level.doubtful for level in self._levels.values())
+        self.wakes = now + (now - began) / 2.0 if doubtful else float("inf")
         for kind in self._culprit.noted:
-            self._names[kind] = self._culprit.found(kind, rates[kind] or 0.0, now, processes)
+            self._names[kind] = self._culprit.found(kind, rates[kind][0] or 0.0, now, processes)
         self._culprit.watch(begun, now, processes)
 
-    def _network(self, now: float, troubles: list[str]) -> "dict[str, float | None]":
+    def _network(self, now: float, troubles: list[str]) -> "dict[str, _Rates]":
         try:
             moved = self._interfaces.read()
         except (OSError, ValueError) as error:
             troubles.append(f"the network cannot be seen ({_why(error)})")
-            return {"received": None, "sent": None}
+            return {"received": (None, None), "sent": (None, None)}
         self._cards = {name: self._cards.get(name) or (Counter(), Counter()) for name in moved}
-        rates = [
-            (self._cards[name][0].rate(received, now), self._cards[name][1].rate(sent, now))
-            for name, (received, sent) in moved.items()
-        ]
-        return {"received": _sum([rate for rate, _ in rates]), "sent": _sum([rate for _, rate in rates])}
+        found: dict[str, _Rates] = {}
+        for place, kind in enumerate(("received", "sent")):
+            counters = [self._cards[name][place] for name in moved]
+            rates = [counter.rate(moved[name][place], now) for name, counter in zip(moved, counters, strict=True)]
+            found[kind] = _sum(rates), _sum([counter.least for counter in counters])
+        return found
 
-    def _disks(self, now: float, troubles: list[str]) -> "dict[str, float | None]":
+    def _disks(self, now: float, troubles: list[str]) -> "dict[str, _Rates]":
         try:
-            table = read(self._vmstat)
-            read_in, out = _value(table, b"pgpgin") * _KIB, _value(table, b"pgpgout") * _KIB
-            dirty = _value(table, b"nr_dirtied") * self._page
+            read_in, out, dirty = self._disk_counters()
         except (OSError, ValueError) as error:
             troubles.append(f"the disks cannot be seen ({_why(error)})")
-            return {"read": None, "written": None}
+            return {"read": (None, None), "written": (None, None)}
         # what is written lies in memory first, and what goes round the memory is never dirty there
         written = [rate for rate in (self._dirty.rate(dirty, now), self._out.rate(out, now)) if rate is not None]
-        return {"read": self._read.rate(read_in, now), "written": max(written, default=None)}
+        least = [rate for rate in (self._dirty.least, self._out.least) if rate is not None]
+        return {
+            "read": (self._read.rate(read_in, now), self._read.least),
+            "written": (max(written, default=None), max(least, default=None)),
+        }
+
+    def _disk_counters(self) -> tuple[int, int, int]:
+        """Bytes read from disks, written to them, and written to the memory before them. Raises OSError and ValueError."""
+        table = self._vmstat.read()
+        read_in, out = _value(table, b"pgpgin") * _KIB, _value(table, b"pgpgout") * _KIB
+        return read_in, out, _value(table, b"nr_dirtied") * self._page
 
     def _activity(self, kind: str, level: Level) -> Activity:
         who, user = self._names.get(kind) or ("", "")

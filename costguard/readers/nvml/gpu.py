@@ -107,7 +107,7 @@ class Gpu:
         self._use = (0.0, 0.0)  # percent, lowest and highest of the samples since the last read
         self._ghost = Ghost()
         self._hung = Hung(learnt)
-        self._slack = False  # whether the power was that of a job which may hang at the last read
+        self._power_of_hung = False  # whether the power was that of a job which may hang at the last read
         self.findings: list[tuple[str, str]] = []
         """What people should know beside the reading: a code and words."""
         self._signs: list[str] = []  # seen since the last answer
@@ -153,7 +153,7 @@ class Gpu:
             gpm.read(now)
             if gpm.signs or gpm.words != calm.activity:
                 return False
-        found = self._nvml.rest(self._handle, since, calls, gpm.still)
+        found = self._nvml.samples_at_rest(self._handle, since, calls, gpm.still)
         if found is None:
             return False
         newest, energy = found
@@ -238,11 +238,11 @@ class Gpu:
         percent, ring_covers, evidence = self._gpu_use(now)
         suspected = self._suspected()
         other = 0
-        if percent < _BUSY or suspected or self._slack:
+        if percent < _BUSY or suspected or self._power_of_hung:
             other, name = self._engine_use()
             if other > percent:
                 percent, evidence = other, f"{name} {other} %"
-            if not self._gpm.available and (percent <= _AT_WORK or suspected or self._slack):
+            if not self._gpm.available and (percent <= _AT_WORK or suspected or self._power_of_hung):
                 self._other_signs(now)
         if suspected or now >= self._look_due:
             self._look(now)
@@ -273,7 +273,7 @@ class Gpu:
             self._work = work = Work(reading, now, self.meter.mean, self._memory, self.findings)
             known = bool(self.meter.contexts) and self.meter.measured and not self.findings
             work.peak = self._use[1]
-            work.plain = plain and known and not self._slack and percent == work.peak > max(other, _AT_WORK)
+            work.plain = plain and known and not self._power_of_hung and percent == work.peak > max(other, _AT_WORK)
         return reading
 
     def _words(self, use: "Use", power: str) -> str:
@@ -320,7 +320,7 @@ class Gpu:
         meter, less = self.meter, False
         if meter.mean is not None and meter.contexts is not None:
             less = self._hung.off_baseline(meter.mean, meter.contexts, meter.levels.margin)
-        self._slack = less or (meter.waits and bool(meter.contexts))
+        self._power_of_hung = less or (meter.waits and bool(meter.contexts))
         if meter.mean is None or self._divided is not None:
             self._hung.forget()
             return ""
@@ -329,7 +329,7 @@ class Gpu:
         else:
             calm = calm and meter.waits and (self._traffic.still or not self._traffic.known)
             still = ", links idle" if self._traffic.known else ""
-        alike = calm and self._slack and self._use[0] >= hung.USE
+        alike = calm and self._power_of_hung and self._use[0] >= hung.USE
         sm = self._gpm.use or 0.0
         if not self._hung.see(now, covers, meter.mean, sm, meter.levels.margin, alike=alike):
             return ""

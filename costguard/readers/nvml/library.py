@@ -320,7 +320,7 @@ class Nvml:
         values, first, step = self._layouts.get(self._uints[0], self._layouts[_WIDEST])
         return code, self._stamps[: 2 * got : 2].tolist(), values[first : step * got : step].tolist()
 
-    def rest(self, handle: "Handle", since: int, engines: "Engines", dry: bool) -> tuple[int, int] | None:
+    def samples_at_rest(self, handle: "Handle", since: int, engines: "Engines", dry: bool) -> tuple[int, int] | None:
         """The time of the newest sample, and the energy, where all samples newer than ``since`` and the engines are zero.
 
         ``since`` itself when the ring ran dry, and ``dry`` or the use at this moment says that nothing ran. None where any

@@ -20,7 +20,6 @@ Every GPU of the PCI bus or of the driver is in each answer, readable or not. Ex
 3 the driver or its library failed altogether, said in the last answer: only a fresh process can do better.
 """
 
-import ctypes
 import gc
 import json
 import os
@@ -28,6 +27,7 @@ import select
 import sys
 import time
 
+from costguard.readers import pipe
 from costguard.readers.nvml.codes import (
     DRIVER_NOT_LOADED,
     FUNCTION_NOT_FOUND,
@@ -58,8 +58,6 @@ if TYPE_CHECKING:
 
 EXIT_FAILED = 3
 
-_PR_SET_PDEATHSIG = 1
-_SIGKILL = 9
 _LINE = 65536
 _RESCAN = 60.0  # seconds between looks at which GPUs there are
 _PATIENCE = 3  # reads without any GPU, after which a fresh process is the better try
@@ -525,14 +523,12 @@ class Lines:
 
     def send(self, data: bytes) -> None:
         """The same for what is encoded already."""
-        data += b"\n"
-        while data:
-            data = data[os.write(self._target, data) :]
+        pipe.write(data + b"\n", self._target)
 
 
 def main() -> int:
     """Serve on stdin and stdout; end with the guard, even in the middle of a call that hangs."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+    pipe.end_with_guard()
     answers = os.dup(1)
     os.dup2(2, 1)  # whatever the driver's library prints is no answer
     try:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
+from costguard import extras
 from costguard.engine.words import several
 from costguard.files import NoFileError, open_file
 from costguard.replay.formats import parquet
@@ -69,7 +70,7 @@ def read(path: str, options: Options = DEFAULTS, reader: str = "auto", progress:
             from costguard.replay.formats import arrow
 
             if reader == "fast" and not arrow.available():
-                raise TraceError("the fast reader is not installed", "pip install 'costguard-agent[fast]'")
+                raise TraceError("the fast reader is not installed", extras.install(extras.FAST))
             if reader == "fast" or arrow.worthwhile(source):
                 found = arrow.read_fast(source, options, progress)
                 if found is not None:

@@ -2,6 +2,7 @@
 
 import io
 
+from costguard import extras
 from costguard.replay.formats.source import Source
 from costguard.replay.trace import TraceError
 
@@ -15,9 +16,7 @@ def as_table(source: Source) -> Source:
         from pyarrow import ArrowException, csv, types
         from pyarrow import parquet as files
     except ImportError:
-        raise TraceError(
-            f"{source.name} is a Parquet file, which needs pyarrow", "pip install 'costguard-agent[fast]'"
-        ) from None
+        raise TraceError(f"{source.name} is a Parquet file, which needs pyarrow", extras.install(extras.FAST)) from None
     try:
         found = files.read_table(source.raw)
     except (ArrowException, OSError, ValueError) as error:

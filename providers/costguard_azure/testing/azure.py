@@ -21,11 +21,12 @@ class FakeAzure:
     """Serves while the block lasts. ``folder`` holds the authority's file, and ``/proc`` and ``/sys`` of the machine.
 
     ``faster``: how much faster the machine's clock runs than the real one, so that so many more requests are allowed.
+    ``address``: what the Resource Manager calls itself, where its clients know it by another address than its own.
     """
 
-    def __init__(self, world: World | None = None, *, faster: float = 1.0) -> None:
+    def __init__(self, world: World | None = None, *, faster: float = 1.0, address: str = "") -> None:
         self.world = world or World()
-        self._faster = faster
+        self._faster, self._address = faster, address
         self.faults = Faults()
         self.log: list[Entry] = []
         self._folder = tempfile.TemporaryDirectory(prefix="costguard-azure-")
@@ -35,7 +36,7 @@ class FakeAzure:
         arm, self._trusted = Arm(self.world, self.faults), self._tls()
         self._imds = Server("imds", Imds(self.world, self.faults, self._faster).respond, self.log, None)
         self._arm = Server("arm", arm.respond, self.log, self._trusted)
-        arm.url = self._arm.url
+        arm.url = self._address or self._arm.url
         self._vault = Server("vault", Vault(self.world, self.faults).respond, self.log, self._trusted)
         self._files()
         return self

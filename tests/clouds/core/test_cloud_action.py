@@ -216,7 +216,7 @@ def test_a_missing_sdk_is_a_finding_with_the_command(rented: Rented) -> None:
     )
     answers = rented.ask("plan", before=before)
     assert codes(answers) == ["sdk_missing"]
-    assert "pip install 'costguard-agent[example]'" in answers["plan"]["findings"][0]["hint"]
+    assert "the library that the plug-in 'example' needs" in answers["plan"]["findings"][0]["hint"]
 
 
 def test_a_bug_of_a_plug_in_is_a_finding(rented: Rented) -> None:

@@ -43,6 +43,19 @@ def test_the_environment_is_that_of_the_guard_without_its_own_settings(monkeypat
     assert (found["KEPT"], found["PATH"]) == ("yes", os.environ["PATH"])
 
 
+def test_a_program_of_the_owner_gets_no_address_of_a_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands in the agent's environment for its messages, and systemd's credentials, stay with the agent."""
+    monkeypatch.setenv("TEAM_URLS", "slack://c4n4ry")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", "/run/credentials/costguard.service")
+    monkeypatch.setenv("KEPT", "yes")
+    channels = {"team": {"urls": "env:TEAM_URLS"}, "mail": {"urls": "file:/KEPT"}, "store": {"urls": "secret:KEPT"}}
+    config = {"policy": {"mode": "live"}, "notify": {"channels": channels}}
+    found = command.environment(Context.of(config, "command"))
+    assert "TEAM_URLS" not in found
+    assert "CREDENTIALS_DIRECTORY" not in found
+    assert found["KEPT"] == "yes"
+
+
 def test_a_program_is_found_as_it_will_be_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In PATH, or by its path; what is missing is told before it is needed."""
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -58,10 +58,10 @@ class Crew:
         assert begin(self.workers, effect, now) is None
         self.answers(now, reached, failed)
 
-    def answers(self, now: float, reached: dict[str, str], failed: dict[str, str]) -> None:
+    def answers(self, now: float, reached: dict[str, str], failed: dict[str, str], **more: object) -> None:
         """The worker that was started last says so, and ends."""
         child = len(self.port.jobs)
-        wrote(self.workers, child, json.dumps({"reached": reached, "failed": failed}).encode(), now)
+        wrote(self.workers, child, json.dumps({"reached": reached, "failed": failed, **more}).encode(), now)
         ended(self.workers, child, 0, now)
 
     @property
@@ -89,7 +89,7 @@ def test_the_channel_that_failed_gets_it_after_a_minute_and_the_others_not_again
 def test_it_is_given_up_after_as_many_tries_as_configured() -> None:
     """With growing pauses; then the journal says why."""
     crew = Crew(attempts=3)
-    crew.told(WARNING, NOW, {"wall": "x"}, {"team": "HTTP 503"})
+    crew.told(WARNING, NOW, {"mail": "x"}, {"team": "HTTP 503"})
     crew.workers.late(NOW + 60.0)
     crew.answers(NOW + 60.0, {}, {"team": "HTTP 503"})
     assert crew.workers.deadline == NOW + 180.0
@@ -105,12 +105,11 @@ def test_it_is_given_up_after_as_many_tries_as_configured() -> None:
         (WARNING, {"wall": "x", "team": "y", "mail": "z"}, {}),
         (WARNING, {}, {"team": "HTTP 503"}),
         (WARNING, {"team": "x"}, {"wall": "nobody"}),
-        (WARNING, {"team": "one of two"}, {"team": "the other"}),
-        (Tell("m1", "held", "info", {}), {"wall": "x"}, {"team": "HTTP 503"}),
+        (Tell("m1", "held", "info", {}), {"mail": "x"}, {"team": "HTTP 503"}),
     ],
 )
 def test_what_is_not_sent_again(effect: Tell, reached: dict[str, str], failed: dict[str, str]) -> None:
-    """What arrived; what reached nobody, which the engine repeats; a terminal; a part of a channel; what is no warning."""
+    """What arrived; what reached nobody, which the engine repeats; a terminal; what is no warning."""
     crew = Crew()
     crew.told(effect, NOW, reached, failed)
     assert crew.workers.deadline == float("inf")
@@ -155,8 +154,8 @@ def test_a_worker_that_died_told_nobody() -> None:
 def test_a_later_message_of_the_incident_overtakes_it() -> None:
     """Nobody reads that the machine will stop after it was cancelled; another incident is another matter."""
     crew = Crew()
-    crew.told(WARNING, NOW, {"wall": "x"}, {"team": "HTTP 503"})
-    crew.told(Tell("m9", "warning", "critical", {"incident": "i9"}), NOW + 1.0, {"wall": "x"}, {"team": "HTTP 503"})
+    crew.told(WARNING, NOW, {"mail": "x"}, {"team": "HTTP 503"})
+    crew.told(Tell("m9", "warning", "critical", {"incident": "i9"}), NOW + 1.0, {"mail": "x"}, {"team": "HTTP 503"})
     crew.told(Tell("m2", "cancelled", "info", {"incident": "i1"}), NOW + 5.0, {"wall": "x", "team": "y"}, {})
     crew.workers.late(NOW + 61.0)
     assert [job["message"]["id"] for job in crew.port.jobs] == ["m1", "m9", "m2", "m9"]
@@ -165,7 +164,7 @@ def test_a_later_message_of_the_incident_overtakes_it() -> None:
 def test_a_worker_that_hangs_or_cannot_be_started_is_a_try() -> None:
     """It is ended in its time, and the pause grows as after any failure."""
     crew = Crew()
-    crew.told(WARNING, NOW, {"wall": "x"}, {"team": "HTTP 503"})
+    crew.told(WARNING, NOW, {"mail": "x"}, {"team": "HTTP 503"})
     crew.workers.late(NOW + 60.0)
     late = NOW + 60.0 + deadlines.TELL.killed
     assert crew.workers.deadline == late
@@ -181,7 +180,7 @@ def test_a_service_that_is_away_for_long_fills_no_memory() -> None:
     """The latest messages are kept."""
     crew = Crew()
     for number in range(QUEUE_LIMIT + 5):
-        crew.told(Tell(f"m{number}", "reminder", "critical", {}), NOW, {"wall": "x"}, {"team": "HTTP 503"})
+        crew.told(Tell(f"m{number}", "reminder", "critical", {}), NOW, {"mail": "x"}, {"team": "HTTP 503"})
     assert crew.workers._redelivery is not None
     assert [one.job.message.id for one in crew.workers._redelivery._queue] == [
         f"m{n}" for n in range(5, QUEUE_LIMIT + 5)
@@ -297,7 +296,7 @@ def test_what_became_of_a_message_that_was_sent_again_is_kept(reached: dict[str,
         Jitter("x", attended=False),
         lambda draft, answer, tries: kept.append((draft.id, dict(answer.reached), dict(answer.failed), tries)),
     )
-    crew.told(WARNING, NOW, {"wall": "x"}, {"team": "HTTP 503"})
+    crew.told(WARNING, NOW, {"mail": "x"}, {"team": "HTTP 503"})
     crew.workers.late(NOW + 60.0)
     crew.answers(NOW + 61.0, reached, failed)
     assert kept == [("m1", reached, failed, 2)]
@@ -380,3 +379,120 @@ def test_a_hold_overtakes_the_warning_that_it_ended() -> None:
         sent = len(crew.channels)
         crew.workers.late(NOW + 100.0)
         assert len(crew.channels) == sent, "the warning is not sent again"
+
+
+def test_a_terminal_is_not_the_team() -> None:
+    """Where channels beyond the machine were asked and none took a warning, it counts as undelivered, whoever sits there."""
+    crew = Crew()
+    begin(crew.workers, WARNING, NOW)
+    outcome = wrote(
+        crew.workers, 1, b'{"reached":{"wall":"1 terminal"},"failed":{"team":"HTTP 500","mail":"HTTP 500"}}', NOW
+    )
+    assert outcome is not None
+    assert (outcome.status, outcome.proof) == ("failed", "wall: 1 terminal")
+    assert "team: HTTP 500" in outcome.detail
+    begin(crew.workers, WARNING._replace(id="m2"), NOW)
+    outcome = wrote(crew.workers, 2, b'{"reached":{"mail":"E-Mail"},"failed":{"team":"HTTP 500"}}', NOW)
+    assert outcome is not None
+    assert outcome.status == "delivered"
+
+
+def test_a_terminal_that_nobody_replaced_by_a_channel_counts() -> None:
+    """On a machine without channels beyond it, and where none of them takes such a message, it is all that there is."""
+    crew = Crew(channels={})
+    begin(crew.workers, WARNING, NOW)
+    outcome = wrote(crew.workers, 1, b'{"reached":{"wall":"1 terminal"},"failed":{}}', NOW)
+    assert outcome is not None
+    assert outcome.status == "delivered"
+    crew = Crew()
+    begin(crew.workers, WARNING, NOW)
+    outcome = wrote(crew.workers, 1, b'{"reached":{"wall":"1 terminal"},"failed":{}}', NOW)
+    assert outcome is not None
+    assert outcome.status == "delivered"
+
+
+@pytest.mark.parametrize(
+    ("effect", "again"),
+    [
+        (WARNING, False),
+        (WARNING._replace(facts={"incident": "i1", "attempts": 2}), True),
+        (Tell("m1", "countdown", "warning", {"incident": "i1"}), False),
+        (Tell("m1", "countdown", "warning", {"incident": "i1", "unreached_tries": 3}), True),
+        (Tell("m1", "acting", "warning", {"incident": "i1", "unreached_tries": 3}), False),
+    ],
+)  # fmt: skip
+def test_a_further_try_spares_who_has_taken_the_first(effect: Tell, again: bool) -> None:
+    """What is news goes to everybody."""
+    crew = Crew()
+    begin(crew.workers, effect, NOW)
+    assert crew.port.jobs[0].get("again", False) is again
+
+
+def test_a_service_that_wants_to_be_left_alone_is() -> None:
+    """The next message waits for it, and so does the same one."""
+    crew = Crew()
+    begin(crew.workers, WARNING, NOW)
+    crew.answers(NOW, {"mail": "E-Mail"}, {"team": "HTTP 429"}, waits={"team": 300.0})
+    assert crew.workers.deadline == NOW + 300.0
+    begin(crew.workers, Tell("m9", "unknown_alarm", "critical", {}), NOW + 100.0)
+    assert crew.port.jobs[1]["waits"] == {"team": 200.0}
+    crew.answers(NOW + 101.0, {"mail": "E-Mail", "team": "Slack"}, {})
+    crew.workers.late(NOW + 300.0)
+    assert (crew.channels[2], crew.port.jobs[2].get("waits", {}), crew.port.jobs[2]["again"]) == (["team"], {}, True)
+    begin(crew.workers, Tell("m10", "unknown_alarm", "critical", {}), NOW + 301.0)
+    assert crew.port.jobs[3].get("waits", {}) == {}
+
+
+def test_an_address_that_failed_beside_another_one_of_its_channel_gets_it_later() -> None:
+    """The worker knows which one has it."""
+    crew = Crew()
+    crew.told(WARNING, NOW, {"team": "Slack"}, {"team": "JSON: HTTP 500"})
+    crew.workers.late(NOW + 60.0)
+    assert crew.channels[1:] == [["team"]]
+
+
+def test_a_guard_that_begins_anew_counts_on() -> None:
+    """A machine whose agent restarts every few minutes writes no more often than another one."""
+    first = Crew(dry_run="few")
+    would = Tell("m1", "would_act", "warning", {"incident": "i1", "mode": "dry-run"})
+    first.told(would, NOW, {"team": "Slack"}, {})
+    for number in range(LIMIT + 3):
+        begin(first.workers, Tell(f"h{number}", "held", "info", {"mode": "live"}), NOW)
+    second = Crew(dry_run="few")
+    second.workers.go_on(json.loads(json.dumps(first.workers.told)))
+    begin(second.workers, would._replace(id="m2", facts={"incident": "i2", "mode": "dry-run"}), NOW + 60.0)
+    begin(second.workers, Tell("h99", "held", "info", {"mode": "live"}), NOW + 60.0)
+    assert second.channels == [["wall"], ["wall"]]
+    assert second.workers.deadline <= NOW + 3600.0, "the digest of the first one is still due"
+
+
+@pytest.mark.parametrize(
+    "told", [None, 7, [], [1, 2], ["a", "b", "c", "d", "e", "f"], [0.0, 1, 1, 0.0, "", {"x": "many"}]]
+)
+def test_what_was_counted_and_cannot_be_read_is_nothing(told: object) -> None:
+    """A guard that begins with it writes as if it were the first one."""
+    crew = Crew()
+    crew.workers.go_on(told)
+    begin(crew.workers, Tell("h1", "held", "info", {"mode": "live"}), NOW)
+    assert crew.channels == [["wall", "team", "mail"]]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        Tell("m2", "cancelled", "info", {"incident": "i1", "mode": "live"}),
+        Tell("m2", "held", "info", {"overtakes": "i1", "ended_countdown": True, "mode": "live"}),
+    ],
+)
+def test_the_last_word_is_what_came_last(later: Tell) -> None:
+    """A warning waits up to ten seconds for its turn in a fleet: what ends the countdown meanwhile leaves after it."""
+    crew = Crew()
+    config = {**CONFIG, "providers": ["x=y"], "cloud": {"spread": 1200.0}, "policy": {"mode": "live", "grace": 600.0}}
+    crew.workers.config = config
+    begin(crew.workers, Tell("m1", "warning", "warning", {"incident": "i1", "mode": "live"}), NOW)
+    leaves = crew.port.jobs[0]["pause"]
+    assert leaves > 1.0
+    begin(crew.workers, later, NOW + 1.0)
+    assert 1.0 + crew.port.jobs[1]["pause"] == pytest.approx(leaves + 2.0)
+    begin(crew.workers, Tell("m3", "held", "info", {"mode": "live"}), NOW + 1.0)
+    assert crew.port.jobs[2].get("pause", 0.0) == 0.0, "what belongs to no countdown waits for none"

@@ -69,12 +69,18 @@ class Told:
     """One machine whose GPU works for ten minutes and is idle from then on."""
 
     def __init__(
-        self, *, until: float = 4000.0, required: bool = True, faults: Faults | None = None, **policy: Any
+        self,
+        *,
+        until: float = 4000.0,
+        required: bool = True,
+        faults: Faults | None = None,
+        seed: int = 5,
+        **policy: Any,
     ) -> None:
         self.heard = Heard()
         script = [Phase(600.0, 0.9), Phase(9**9, 0.0)]
-        self.host = SimHost(Machine(script=script), seed=5, until=until, watch=self.heard, faults=faults)
-        config = sensing(effective(**RULES, **policy), "terminals", required=required)
+        self.host = SimHost(Machine(script=script), seed=seed, until=until, watch=self.heard, faults=faults)
+        config = sensing(effective(**{**RULES, **policy}), "terminals", required=required)
         self.loop = Loop(self.host, config, self.host.start())
         self.world = self.host.world
 
@@ -215,14 +221,25 @@ class Side:
         self.host = SimHost(Machine())
         self.side = HostSide(self.host, sensing(effective(), *names, required=required), self.troubles.__setitem__)
 
-    def hears(self, **rows: Any) -> None:
-        """The reader answers."""
+    def hears(self, **rows: Any) -> int:
+        """The reader answers; the number of its answer."""
+        return self.hears_of(rows)
+
+    def hears_of(self, senses: object) -> int:
+        """The same with anything as what the senses see."""
         self.side.ask(100.0, INTERVAL, calm=False)
         reader = self.side._reader
         assert reader is not None
         assert reader._asked is not None
-        line = json.dumps({"read": reader._asked[0], "senses": rows}).encode()
+        number = reader._asked[0]
+        line = json.dumps({"read": number, "senses": senses}).encode()
         self.side.take(Line(reader.child or 0, line), 100.0)
+        return number
+
+    def left_alone(self) -> bool:
+        """Whether the reader is left to look by itself when no decision is near."""
+        self.side.ask(100.0, INTERVAL, calm=True)
+        return not self.side.waiting and self.side.deadline > 100.0 + LOOKS_LEFT_OUT * INTERVAL
 
 
 def test_an_activity_is_a_veto_and_the_same_object_while_it_lasts() -> None:
@@ -233,6 +250,31 @@ def test_an_activity_is_a_veto_and_the_same_object_while_it_lasts() -> None:
     before = side.side.vetoes
     side.hears(terminals=[[[*ACTIVE[:3], 99.0, *ACTIVE[4:]]], "", ""])
     assert side.side.vetoes is before
+
+
+def test_what_was_said_in_an_answer_that_was_heard_need_not_be_said_again() -> None:
+    """One of another number was not heard: the next question is for a whole answer."""
+    side = Side("terminals")
+    said = side.hears(terminals=[[ACTIVE], "", ""])
+    before = side.side.vetoes
+    side.hears_of(said)
+    assert side.side.vetoes is before
+    assert side.left_alone()
+    side = Side("terminals")
+    said = side.hears(terminals=[[], "", ""])
+    side.hears_of(said + 7)
+    assert not side.left_alone()
+
+
+@pytest.mark.parametrize("senses", [True, "1", None, 1.0])
+def test_a_number_that_is_none_is_unknown(senses: object) -> None:
+    """It stands for no answer."""
+    side = Side("terminals")
+    side.hears(terminals=[[], "", ""])
+    side.hears_of(senses)
+    (veto,) = side.side.vetoes
+    assert veto.unknown
+    assert not side.left_alone()
 
 
 def test_whether_the_host_is_quiet_has_three_values() -> None:
@@ -306,3 +348,19 @@ def test_a_warning_names_who_worked_lately() -> None:
     for number in range(20):
         side.hears(terminals=[[[f"u{number}", *ACTIVE[1:]]], "", ""])
     assert len(side.side.lately(100.0)) == 8
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_who_comes_and_goes_begins_no_window_of_the_gpus_anew(seed: int) -> None:
+    """What senses see may cross what the GPUs' reader says by itself: a reading that was lost would look like a hole."""
+    told, end = Told(seed=seed), 2000.0 + 7.0 * seed
+    told.works(700.0, end)
+    for begin in range(1400, 1900, 100):
+        told.works(begin + seed, begin + 50.0, ANN, ("bob on pts/4", "typed"))
+        told.works(begin + 50.1, end)
+    holes = []
+    for second in range(1250, 2000, 10):
+        told.world.at(second + 0.7, lambda: holes.append(told.loop.last.state.tracks[0].since))
+    warned = [at for at in told.run().times("warning") if at >= end]
+    assert len(set(holes)) == 1, "the GPU rests since it has ended its work"
+    assert warned[0] <= end + 5 * INTERVAL

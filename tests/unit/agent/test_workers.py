@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from costguard.agent.circumstances import Circumstances
 from costguard.agent.jitter import Jitter
 from costguard.agent.workers import Workers
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Tell
@@ -124,3 +125,37 @@ def test_a_receipt_that_is_too_long_is_none() -> None:
     outcome = wrote(workers, child, json.dumps(said).encode(), 30.0)
     assert outcome is not None
     assert (outcome.status, outcome.proof, outcome.receipt) == ("accepted", "p", "")
+
+
+def test_checks_run_one_after_another_in_the_order_of_the_actions() -> None:
+    """A shutdown is a fallback only where the cloud's plan, which takes longer, has shown what it would do."""
+    host = SimHost(seed=1, faults=Silent())
+    workers = Workers(host, effective(), ALONE)
+    for number, action in enumerate(("stop", "shutdown", "reboot")):
+        assert workers.submit(Check(f"c{number}", action), 10.0, Circumstances()) is None
+    for number in range(2):
+        assert (len(host.children), workers.ripe(1e9)) == (number + 1, None)
+        assert workers.deadline > 10.0, "nothing is due meanwhile"
+        assert workers.submit(Prepare(f"a{number}", "shutdown", "i1"), 10.0, Circumstances()) is None
+        host.children.popitem()  # what acts waits for no check
+        wrote(workers, max(host.children), b'{"plan":{"verdict":"go","findings":[]}}', 12.0)
+        assert workers.deadline == 10.0
+        ripe = workers.ripe(12.0)
+        assert ripe == Check(f"c{number + 1}", ("stop", "shutdown", "reboot")[number + 1])
+        assert workers.start(ripe, 12.0, Circumstances()) is None
+
+
+def test_a_check_waits_for_one_that_is_put_off() -> None:
+    """The cloud is asked at a moment of each machine's own; what rests on the answer is asked afterwards."""
+    config = {**effective(), "providers": ["x=costguard_x"], "cloud": {"spread": 600.0}}
+    host = SimHost(seed=1, faults=Silent())
+    workers = Workers(host, config, ALONE)
+    for number, action in enumerate(("stop", "shutdown")):
+        assert workers.submit(Check(f"c{number}", action, 10.0), 10.0, Circumstances()) is None
+    assert (len(host.children), workers.ripe(10.0)) == (0, None)
+    due = workers.deadline
+    assert due == ALONE.due_at(Check("c0", "stop", 10.0), 10.0, config, "")
+    first = workers.ripe(due)
+    assert first == Check("c0", "stop", 10.0)
+    assert workers.start(first, due, Circumstances()) is None
+    assert workers.ripe(due) is None

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from costguard.cli.main import main
+from costguard.config.sample import sample
 
 
 @pytest.fixture(autouse=True)
@@ -35,6 +36,17 @@ def test_init_check_show(tmp_path: Path) -> None:
     assert checked.stdout.startswith(f"OK: {file}\n\nDry run: nothing is stopped")
     shown = config("show", "--config", str(file))
     assert f"# {file}:" in shown.stdout
+
+
+def test_init_is_short_unless_everything_is_asked_for(tmp_path: Path) -> None:
+    """The same file that `install` writes, or every option."""
+    assert config("init", "--path", str(tmp_path / "short.toml")).exit_code == 0
+    assert config("init", "--path", str(tmp_path / "full.toml"), "--full").exit_code == 0
+    short, full = ((tmp_path / name).read_text() for name in ("short.toml", "full.toml"))
+    (tmp_path / "image").mkdir()
+    assert CliRunner().invoke(main, ["install", "--root", str(tmp_path / "image")]).exit_code == 0
+    assert short == (tmp_path / "image/etc/costguard/config.toml").read_text()
+    assert full == sample()
 
 
 def test_init_never_overwrites(tmp_path: Path) -> None:

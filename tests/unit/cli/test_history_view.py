@@ -32,4 +32,4 @@ def test_one_message_is_no_messages() -> None:
     head = IncidentSummary("i1", 0.0, 9.0, "m", "i", "idle", "stop", "live", "", "acted", "done", "", 1, 0)
     file = io.StringIO()
     show(console(file), incident_view("/h", head, [], [], {}))
-    assert "people    1 message delivered, 0 not" in file.getvalue()
+    assert "people    1 message delivered\n" in file.getvalue()

@@ -81,6 +81,30 @@ def test_purge_removes_the_configuration_and_the_history_too(tmp_path: Path) -> 
     assert [name for name in tree(tmp_path) if "costguard" in name] == []
 
 
+def test_purge_removes_what_an_earlier_installation_made(tmp_path: Path) -> None:
+    """The second one finds the folder of the configuration, and the second uninstall leaves none."""
+    run("install", tmp_path)
+    (tmp_path / installation.CONFIGURATION[1:]).write_text("# mine\n")
+    run("uninstall", tmp_path)
+    run("install", tmp_path)
+    said = run("uninstall", tmp_path, "--purge")
+    assert "Nothing of it is left" in said.output
+    assert [name for name in tree(tmp_path) if "costguard" in name] == []
+
+
+def test_what_its_owner_put_beside_the_configuration_is_named_as_left(tmp_path: Path) -> None:
+    """An address of a channel is a secret, and never goes by itself; files of config.d are configuration."""
+    run("install", tmp_path)
+    etc = tmp_path / "etc/costguard"
+    (etc / "config.d").mkdir()
+    (etc / "config.d/team.toml").write_text("")
+    (etc / "team.urls").write_text("")
+    assert "Left: /etc/costguard/config.d, /etc/costguard/team.urls;" in run("uninstall", tmp_path).output
+    run("install", tmp_path)
+    assert "Left: /etc/costguard/team.urls;" in run("uninstall", tmp_path, "--purge").output
+    assert [path.name for path in etc.iterdir()] == ["team.urls"]
+
+
 def test_a_configuration_that_was_there_before_is_never_touched(tmp_path: Path) -> None:
     """It is named as left, and removed only where that is asked for."""
     file = tmp_path / installation.CONFIGURATION[1:]
@@ -92,6 +116,13 @@ def test_a_configuration_that_was_there_before_is_never_touched(tmp_path: Path) 
     run("install", tmp_path)
     run("uninstall", tmp_path, "--purge")
     assert not file.exists()
+
+
+@pytest.mark.parametrize("verb", ["install", "uninstall"])
+def test_a_root_that_is_not_there_is_told(tmp_path: Path, verb: str) -> None:
+    """A slip in its name makes no folders, and ends at once."""
+    said = run(verb, tmp_path / "no-image")
+    assert (said.exit_code, "there is no folder" in said.output, list(tmp_path.iterdir())) == (2, True, [])
 
 
 def test_without_an_installation_nothing_is_removed(tmp_path: Path) -> None:
@@ -114,7 +145,7 @@ def test_the_unit_starts_this_very_installation(tmp_path: Path) -> None:
 @pytest.mark.parametrize("path", ["/opt/my tools/costguard", "/opt/50%/costguard", "/opt/$HOME/costguard"])
 def test_the_unit_names_a_path_with_any_sign_in_it(path: str) -> None:
     """As systemd reads it."""
-    unit = next(piece.content for piece in installation.pieces([path], "stop") if piece.path == installation.UNIT)
+    unit = next(piece.content for piece in installation.pieces([path], "") if piece.path == installation.UNIT)
     (line,) = [line for line in unit.splitlines() if line.startswith("ExecStart=")]
     assert line == f'ExecStart="{path.replace("%", "%%").replace("$", "$$")}" run'
 
@@ -143,6 +174,63 @@ def test_completions_ask_costguard_itself(shell: str, tmp_path: Path) -> None:
     assert "_COSTGUARD_COMPLETE" in script.read_text()
     if found := shutil.which(shell):
         subprocess.run([found, "-n", script], check=True)
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """A root with a secret in it, under a name that means something to systemd."""
+    secret = tmp_path / "etc/costguard/50% pager.url"
+    secret.parent.mkdir(parents=True)
+    secret.write_text("json://127.0.0.1/\n")
+    secret.chmod(0o600)
+    return tmp_path
+
+
+GIVEN = "/etc/costguard/50% pager.url"
+
+
+def test_a_credential_is_handed_to_the_service_and_taken_back(image: Path) -> None:
+    """A drop-in for each, which later runs leave there; the secret itself stays its owner's."""
+    run("install", image)
+    before = tree(image)
+    said = run("install", image, "--credential", f"pager:{GIVEN}", "--credential", f"team.2:{GIVEN}")
+    assert said.exit_code == 0, said.output
+    drop_ins = sorted((image / installation.DROP_INS[1:]).iterdir())
+    assert [path.name for path in drop_ins] == ["credential-pager.conf", "credential-team.2.conf"]
+    assert "LoadCredential=pager:/etc/costguard/50%% pager.url\n" in drop_ins[0].read_text()
+    written = tree(image)
+    run("install", image)
+    assert tree(image) == written
+    said = run("uninstall", image)
+    assert f"Left: {GIVEN};" in said.output
+    assert [path for path in tree(image) if path in before or path.startswith("etc/systemd")] == ["etc", "etc/costguard", GIVEN[1:]]  # fmt: skip
+
+
+def test_systemd_takes_the_unit_with_its_credentials(image: Path) -> None:
+    """Where there is a systemd to judge; a slip in a drop-in would only be a line of the journal."""
+    run("install", image, "--credential", f"pager:{GIVEN}")
+    if found := shutil.which("systemd-analyze"):
+        verify = [found, "verify", str(image / installation.UNIT[1:])]
+        done = subprocess.run(verify, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, "costguard" in done.stderr) == (0, False), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("pager", "it is not NAME:/PATH"), (f"my pager:{GIVEN}", "it is not NAME:/PATH"), ("pager:etc/x", "it is not NAME:/PATH"),
+        (f":{GIVEN}", "it is not NAME:/PATH"), (f"../x:{GIVEN}", "it is not NAME:/PATH"), (f"pager:{GIVEN}\nExecStart=/x", "it is not"),
+        ("pager:/etc/none", "there is no file /etc/none"), ("pager:/etc", "there is no file /etc"),
+        ("pager:/etc/costguard/open.url", "others can read or change"),
+    ],
+)  # fmt: skip
+def test_a_credential_that_the_service_could_not_use_is_refused(image: Path, given: str, words: str) -> None:
+    """Before anything is written: a service that does not start guards nothing."""
+    (image / "etc/costguard/open.url").write_text("x")
+    (image / "etc/costguard/open.url").chmod(0o640)
+    before = tree(image)
+    said = run("install", image, "--credential", given)
+    assert (said.exit_code, words in said.output, tree(image) == before) == (2, True, True), said.output
 
 
 def test_a_damaged_record_is_told(tmp_path: Path) -> None:

@@ -106,3 +106,18 @@ def test_a_record_that_is_broken_proves_nothing(tmp_path: Path) -> None:
         assert tested.last(str(tmp_path), "team", {}) is None
     assert tested.keep(str(tmp_path), {"team": {}}, {"team": True}, 5.0)
     assert tested.last(str(tmp_path), "team", {}) == (True, 5.0)
+
+
+def test_that_nobody_is_logged_in_is_no_fault_of_a_channel(tmp_path: Path, at: str) -> None:
+    """Where another one took it; alone it told nobody."""
+    config = configuration(tmp_path, team=f"{at}/open")
+    for name in ("dev", "proc"):
+        (tmp_path / name).mkdir()
+    places = f'\n[host]\ndevfs = "{tmp_path}/dev"\nprocfs = "{tmp_path}/proc"\n'
+    config.write_text(config.read_text().replace("local = []", 'local = ["wall"]') + places)
+    done = ask(tmp_path, config)
+    assert done.exit_code == 0, done.output
+    wall, team = done.stdout.splitlines()
+    assert wall.startswith("nobody  wall  nobody is logged in")
+    assert team == "ok      team  JSON"
+    assert ask(tmp_path, config, "--channel", "wall").exit_code == 1

@@ -342,3 +342,11 @@ def test_who_keeps_it_up_is_named_with_what_would_end_it() -> None:
     assert "Senses terminals: ann on pts/3 typed" in text
     assert "traffic: no traffic" in text
     assert "jupyter: cannot see everything: it answers 403" in text
+
+
+def test_no_warning_is_promised_while_somebody_holds_the_machine() -> None:
+    """The hold's end is the earliest moment; a warning after it is its own."""
+    hold = {"owner": "ada", "reason": "", "until": NOW + 7200.0, "uid": 7}
+    assert "warning when the hold ends, at" in shown(holds=[hold], state="HELD")
+    assert "when the hold ends" not in shown(holds=[{**hold, "until": NOW + 60.0}], state="HELD")
+    assert "when the hold ends" not in shown()

@@ -12,7 +12,7 @@ from costguard.config.options import FIT_NAME, OPTIONS
 from costguard.config.plug_ins import INSTALLED
 from costguard.config.show import as_json, as_toml
 from costguard.config.types import Channels
-from costguard.notify.worker import LOCAL_CHANNELS
+from costguard.notify.delivery import LOCAL_CHANNELS
 
 NOWHERE = "/nonexistent/costguard.toml"
 CHOICES = get_args(get_args(get_args(Channels)[0])[0])
@@ -88,7 +88,7 @@ def test_every_channel_of_this_machine_can_be_chosen(channel: str) -> None:
 def test_every_channel_that_can_be_chosen_delivers() -> None:
     """A name without a module would fail with the first message."""
     assert set(CHOICES) == set(LOCAL_CHANNELS), (
-        "LOCAL_CHANNELS of notify/worker.py and Channels of config/types.py differ"
+        "LOCAL_CHANNELS of notify/delivery.py and Channels of config/types.py differ"
     )
     for module in LOCAL_CHANNELS.values():
         assert callable(importlib.import_module(module).deliver), module

@@ -12,7 +12,7 @@ from costguard.config.load import LoadedConfiguration, load
 from costguard.config.options import OPTIONS
 from costguard.config.presets import PRESETS
 from costguard.config.reference import reference
-from costguard.config.sample import sample
+from costguard.config.sample import sample, short
 from costguard.config.schema import Settings
 from costguard.config.show import _written, as_json, as_toml
 
@@ -35,11 +35,33 @@ def test_sample_is_the_defaults(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_sample_of_a_preset_is_the_preset(tmp_path: Path, name: str) -> None:
-    """`config init --preset` gives a file that behaves like the preset."""
+    """`config init --full --preset` gives a file that behaves like the preset, and so does the short one."""
     command = '[actions.command]\nrun = "true"\n'
     text = sample(name).replace("[actions.command]\n", command)
     chosen = load({"preset": name, "set": ["actions.command.run=true"]}, {}, NOWHERE).settings
     assert load_text(tmp_path, text).settings == chosen
+    if name != "none":
+        by_hand = short(name) + "[actions.command]\nrun = 'true'\n"
+        assert load_text(tmp_path, by_hand).settings == chosen
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_short_file_is_short_and_what_it_proposes_holds(tmp_path: Path, name: str) -> None:
+    """Twelve lines; with the lines in it that are only proposed, too."""
+    text = short(name)
+    assert len(text.splitlines()) <= 12
+    proposed = re.sub(r"(?m)^# (\[.*\]|\w+ = .*)$", r"\1", text).replace("file:/etc/costguard/team.urls", "env:URLS")
+    settings = load_text(tmp_path, proposed + "[actions.command]\nrun = 'true'\n").settings
+    assert (settings.mode, settings.price_per_hour, list(settings.notify.channels)) == ("dry-run", 4.1, ["team"])
+
+
+@pytest.mark.parametrize(("vendor", "action"), [("Amazon EC2", "stop"), ("Google", "stop"), ("LENOVO", "shutdown")])
+def test_the_action_is_the_clouds_where_there_is_one(tmp_path: Path, vendor: str, action: str) -> None:
+    """A shutdown from inside does not end the bill of every cloud; without a cloud there is nothing to ask."""
+    (tmp_path / "class/dmi/id").mkdir(parents=True)
+    for name, text in {"sys_vendor": vendor, "product_name": "Google Compute Engine", "bios_vendor": vendor}.items():
+        (tmp_path / "class/dmi/id" / name).write_text(text if name != "product_name" or vendor == "Google" else "x")
+    assert f'kill_action = "{action}"' in short(sysfs=str(tmp_path))
 
 
 def test_reference_page_is_up_to_date() -> None:

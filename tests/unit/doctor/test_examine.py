@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.digest import digest
+from costguard.agent.config_checksum import checksum
 from costguard.agent.loop import Loop
 from costguard.config.options import OPTIONS
 from costguard.doctor.examine import AgentAnswer, Configuration, differences, examine
@@ -20,7 +20,7 @@ from costguard.doctor.finding import Report
 from costguard.doctor.plans import FRESH_SECONDS, BootTimes, PlanShown, plan_checks
 from costguard.doctor.service import look
 from costguard.engine.policy import Policy
-from costguard.notify.worker import LOCAL_CHANNELS
+from costguard.notify.delivery import LOCAL_CHANNELS
 from costguard.testing.nvml import write_sysfs
 from costguard.testing.simhost import Machine, Phase, SimHost, effective
 
@@ -74,7 +74,7 @@ class Bench:
         self.config["host"].update(sysfs=str(sysfs), procfs=str(folder / "proc"), devfs=str(folder / "dev"))
         if self.report is not None:
             self.report["agent"]["place"]["host"] = self.config["host"]
-            self.report["agent"]["digest"] = digest(self.config)
+            self.report["agent"]["digest"] = checksum(self.config)
         self.problems: tuple[str, ...] = ()
         self.silent = False
         self.after: dict[str, Any] | None = copy.deepcopy(self.config)  # what the unit would start with
@@ -597,7 +597,7 @@ def test_what_pictures_need_is_named_where_messages_leave_the_machine(
     bench.config["notify"]["channels"] = {"team": {"urls": "env:TEAM", "level": "info", "kinds": []}}
     sections = str(bench.examine().sections)
     assert "level='note', text='messages have no picture: matplotlib is not installed'" in sections
-    assert "costguard-agent[picture]" in sections
+    assert "pip install 'matplotlib>=" in sections
 
 
 @pytest.mark.parametrize(
@@ -680,3 +680,24 @@ def test_every_action_that_may_be_used_must_have_passed(verdicts: tuple[str, ...
     actions = ["stop", "shutdown"][: len(verdicts)]
     found = [PlanShown(action, verdict, (), "agent", 1.0) for action, verdict in zip(actions, verdicts, strict=True)]
     assert all(check.level != "bad" for check in plan_checks(found, actions, BootTimes(2.0, 0.0))) is guarded
+
+
+@pytest.mark.parametrize(("mode", "level"), [("live", "bad"), ("dry-run", "warn")])
+def test_a_channel_whose_addresses_are_gone_is_no_untested_one(
+    bench: Bench, tmp_path: Path, mode: str, level: str
+) -> None:
+    """Nothing can be sent: in live mode that is wrong now, before it counts."""
+    assert bench.config is not None
+    assert bench.report is not None
+    bench.report["policy"] = {**bench.report["policy"], "mode": mode}
+    file = tmp_path / "team.urls"
+    bench.config["notify"] |= {
+        "local": [],
+        "channels": {"team": {"urls": f"file:{file}", "level": "info", "kinds": []}},
+    }
+    said = str(bench.examine().sections)
+    assert f"level='{level}', text='team: nothing can be sent: there is no file {file}" in said
+    assert "never tested" not in said
+    file.write_text("json://x\n")
+    file.chmod(0o600)
+    assert "never tested" in str(bench.examine().sections)

@@ -130,3 +130,18 @@ def test_a_stop_that_was_only_told_counts_on_in_the_next_week(tmp_path: Path) ->
     found = summary.of(recorded(tmp_path, hours(START, 0, 5), events), START, START + 6 * HOUR, PRICE)
     assert found.would_off == pytest.approx(5 * HOUR, abs=1800.0)
     assert found.would_save == pytest.approx(found.would_off / HOUR * 36.0)
+
+
+@pytest.mark.parametrize(("limit", "weeks"), [(2 * HOUR, [2.0, 0.0]), (8 * HOUR, [5.0, 3.0]), (None, [5.0, 5.0])])
+def test_each_stop_saves_once_however_often_it_is_summed_up(
+    tmp_path: Path, limit: float | None, weeks: list[float]
+) -> None:
+    """In live mode the limit counts from the stop, so it does from the one that was only told."""
+    events = [
+        phase("i1", START, "WATCHING", "WARNING"),
+        phase("i1", START, "WARNING", "DONE", done="would"),
+    ]
+    path = recorded(tmp_path, [*hours(START, 0, 5), *hours(START + 7 * DAY, 0, 5)], events)
+    found = [summary.of(path, since, since + 7 * DAY, PRICE, limit) for since in (START, START + 7 * DAY)]
+    assert [one.would_save for one in found] == pytest.approx([36.0 * hour for hour in weeks], abs=10.0)
+    assert [one.would_off for one in found] == pytest.approx([5 * HOUR] * 2, abs=1800.0)

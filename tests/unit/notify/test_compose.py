@@ -365,3 +365,40 @@ def test_a_warning_names_who_worked_lately() -> None:
     body = compose("warning", {"machine": "box", "mode": "live", "action": "stop", "lately": lately}).body
     assert "User0 on pts/0 typed 31 min ago; user1 on pts/1 typed 31 min ago; user2" in body
     assert "user3" not in body
+
+
+def test_the_first_message_that_people_get_is_no_reminder() -> None:
+    """Nobody has read the one that it would remind of."""
+    assert compose("countdown", FACTS).title.startswith("Reminder: box")
+    assert compose("countdown", {**FACTS, "unreached_tries": 3}).title.startswith("box")
+
+
+@pytest.mark.parametrize(("action", "saves"), [("stop", True), ("shutdown", True), ("end_process", False)])
+def test_a_dry_run_says_what_live_mode_is_worth(action: str, saves: bool) -> None:
+    """Only of what ends a bill."""
+    body = compose("would_act", {**FACTS, "action": action, "mode": "dry-run"}).body
+    assert (
+        "Live mode would save this for as long as nobody needs it (an estimate): 32.77 EUR an hour" in body
+    ) is saves
+    assert "32.77 EUR an hour" in body
+
+
+@pytest.mark.parametrize(
+    ("movable", "words"),
+    [
+        (86400.0, "`costguard hold --past-deadline 2h` on box moves the deadline"),
+        (3600.0, "`costguard hold --past-deadline 1h` on box moves the deadline"),
+        (0.0, "Only root can move the deadline: `sudo costguard hold --past-deadline 2h`"),
+    ],
+)
+def test_the_command_that_moves_a_deadline_is_one_that_works(movable: float, words: str) -> None:
+    """By so much as the administrator allows."""
+    assert words in compose("deadline_ahead", {**FACTS, "limit": "lease", "movable": movable}).body
+
+
+def test_a_job_that_hangs_is_no_information_only() -> None:
+    """It costs money until somebody looks."""
+    body = compose("finding", {**FACTS, "code": "suspect_hung", "gpu": "GPU 0"}).body
+    assert "stays up and billed" in body
+    assert "32.77 EUR an hour" in body
+    assert "For information only" not in body

@@ -70,6 +70,8 @@ def part(wanted: Any) -> st.SearchStrategy[Any]:
         return st.lists(part(arguments[0]), max_size=2).map(tuple)
     if "Mapping[str, str]" in str(wanted):
         return st.dictionaries(TEXT, TEXT, max_size=2)
+    if "Mapping[str, float]" in str(wanted) or "Mapping[str, int]" in str(wanted):
+        return st.dictionaries(TEXT, NUMBER if "float" in str(wanted) else st.integers(0, 99), max_size=2)
     if "Mapping" in str(wanted):
         return SECTION
     return NUMBER if wanted is float else st.from_type(wanted)

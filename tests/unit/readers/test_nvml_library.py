@@ -552,7 +552,7 @@ class Rest:
 
     def found(self, *, dry: bool = False, engines: tuple[int, ...] = (0, 3)) -> tuple[int, int] | None:
         nvml = Nvml()
-        return nvml.rest(GPU, 777, nvml.engine_calls(engines), dry)
+        return nvml.samples_at_rest(GPU, 777, nvml.engine_calls(engines), dry)
 
 
 @pytest.fixture

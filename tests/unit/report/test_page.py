@@ -1,5 +1,6 @@
 """The page: strict, alone, and true."""
 
+import json
 import re
 import time
 from pathlib import Path
@@ -8,12 +9,14 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from costguard.history import query
+from costguard.history import query, store
+from costguard.history.keepers import Keeper
 from costguard.money import Rate
 from costguard.report import draw, facts, markup, page, style
 from costguard.report.facts import Facts
 from costguard.report.palette import VARIABLES
 from costguard.testing.simhost import Phase
+from tests.unit.history.conftest import batch
 from tests.unit.report.conftest import Recorded, record
 
 CANARY = "<script>alert('c4n4ry')</script>\" onload='x' ]]> &lt; --> <svg/onload=1>"
@@ -78,6 +81,7 @@ def test_foreign_text_is_escaped_wherever_it_stands(day: Recorded) -> None:
             one._replace(id=CANARY, reason=CANARY, action=CANARY, mode=CANARY, owner=CANARY, words=CANARY, proof=CANARY)
             for one in found.incidents
         ),
+        keepers=(Keeper(1.79e9, None, CANARY, CANARY, CANARY, CANARY, CANARY, CANARY, 1),),
         unknown=tuple(one._replace(gpu=CANARY) for one in found.unknown),
         labels={CANARY: CANARY, **dict.fromkeys(found.labels, CANARY)},
         bills=(CANARY,),
@@ -88,7 +92,7 @@ def test_foreign_text_is_escaped_wherever_it_stands(day: Recorded) -> None:
     assert "<script" not in text
     assert "<svg/onload" not in text
     assert not list(root.iter("script"))
-    assert words(root).count(CANARY) >= 10, "as text it is all there"
+    assert words(root).count(CANARY) >= 12, "as text it is all there"
 
 
 @pytest.mark.parametrize("text", ["a\x00b", "\x1b[31mred", "\ud800", "\ufffe", "two\nlines", "\u202ereversed"])
@@ -168,6 +172,24 @@ def test_what_is_still_billed_is_said_or_unknown(day: Recorded) -> None:
     assert "did not prove that the bill ended" in open_end
 
 
+def test_who_kept_the_machine_up_is_on_the_page(tmp_path: Path) -> None:
+    """With the evidence, how long, and what ended it; of those before this time only who went on into it."""
+    rows = [
+        ("keeps", 1.79e9, "ann on pts/3"), ("let_go", 1.79e9 + 7200.0, "ann on pts/3"),
+        ("keeps", 1.79e9 - 9000.0, "bob on pts/4"), ("let_go", 1.79e9 - 8000.0, "bob on pts/4"),
+    ]  # fmt: skip
+    facts_of = {"sense": "terminals", "what": "typed", "by": "nothing more was seen of it"}
+    events = [["", at, kind, json.dumps({**facts_of, "who": who})] for kind, at, who in rows]
+    path = tmp_path / "history.sqlite"
+    store.save(batch(path, events=events, gpus=[], machine=[]))
+    with query.reading(str(path)) as database:
+        found = facts.read(database, str(path), 1.79e9 - 3600.0, 1.79e9 + 9000.0, None)
+    text = words(parsed(page.page(found, [])))
+    for said in ("ann on pts/3 typed", "2h", "terminals", "nothing more was seen of it"):
+        assert said in text
+    assert "bob" not in text
+
+
 def test_an_empty_history_says_so() -> None:
     """Instead of a page of zeros."""
     text = words(parsed(page.page(Facts("/h", "", "", 0.0, time.time()), [])))
@@ -193,3 +215,10 @@ def test_the_table_says_the_same_as_the_picture(day: Recorded) -> None:
         for line in table.find("tbody") or []:
             assert len(line) == len(heads)
             assert line[0].get("scope") == "row"
+
+
+def test_paper_is_no_phone() -> None:
+    """A sheet is narrower than a window: what is stacked on a phone stays a table on paper."""
+    narrow = [line for line in style.sheet().splitlines() if "max-width:" in line and line.startswith("@media")]
+    assert narrow
+    assert all(line.startswith("@media screen and ") for line in narrow)

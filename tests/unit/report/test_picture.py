@@ -16,7 +16,7 @@ from costguard.history import FILE
 from costguard.process.command_lines import command_lines
 from costguard.process.wire import to_line
 from costguard.report import draw, worker
-from costguard.report.job import DrawJob, Form
+from costguard.report.job import DrawJob, PictureFormat
 from costguard.report.palette import LIGHT
 from costguard.report.picture import CACHE, PHONE, Drawer, picture
 from tests.unit.report.conftest import Recorded
@@ -101,7 +101,7 @@ def test_a_warning_waits_for_its_own_record_but_not_long(day: Recorded) -> None:
     """The writer of the history starts at the same moment: an incident that is not there yet is waited for, within limits."""
     began = time.monotonic()
     job = DrawJob(
-        str(day.folder), day.since, day.until, forms=(Form("svg", 420.0),), incident="not-there", patience=0.3
+        str(day.folder), day.since, day.until, forms=(PictureFormat("svg", 420.0),), incident="not-there", patience=0.3
     )
     found = worker._read(job)
     assert 0.3 <= time.monotonic() - began < 5.0

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from costguard.readers.host.processes import IN_TURN, LIST_EVERY, NEW_READ, NUMBERS_TRIED, READ_AGAIN, Processes
+from costguard.readers.host.processes import (
+    IN_TURN,
+    LIST_EVERY,
+    NEW_READ,
+    NUMBERS_TRIED,
+    READ_AGAIN,
+    TURN_EVERY,
+    Processes,
+)
 from costguard.readers.host.sense import Place
 from tests.unit.readers.host.tree import OWN, Tree
 
@@ -84,7 +92,7 @@ def test_an_old_process_that_changes_is_noticed_in_its_turn(tree: Tree) -> None:
     for _ in range(READ_AGAIN + 1):
         tree.processes.look()
     tree.process(215, "rsync")
-    for _ in range(2 * (32 // IN_TURN + 1)):
+    for _ in range(TURN_EVERY * (32 // IN_TURN + 1)):
         tree.processes.look()
     assert [process.pid for process in tree.processes.named("rsync")] == [215]
 

@@ -13,7 +13,7 @@ from costguard.process.command_lines import command_lines
 from costguard.process.wire import to_line
 from costguard.readers.host.job import HostJob
 from costguard.readers.host.processes import Processes
-from costguard.readers.host.reader import ACTIVITIES_TOLD, Senses, now
+from costguard.readers.host.reader import ACTIVITIES_TOLD, Questions, Senses, now, serve
 from costguard.readers.host.sense import Activity, Moment, Sight
 
 SETTINGS = {"quiet_for": 1800.0, "users": [], "ignore_users": []}
@@ -54,6 +54,55 @@ def test_a_sense_that_fails_is_unknown_and_begins_anew(tmp_path: Path) -> None:
     assert senses.sights["other"].seen == "fine"
     senses.look(now())
     assert senses.sights["terminals"] == Sight(seen="no terminal")
+
+
+def test_a_sense_may_look_between_two_looks(tmp_path: Path) -> None:
+    """At the moment that it names, and a bug in it is its own."""
+
+    class Wakes(Scripted):
+        wakes = 50.0
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.woken: list[float] = []
+
+        def between(self, at: Moment) -> None:
+            self.woken.append(at.boot)
+            self.wakes = float("inf")
+            if at.boot > 55.0:
+                raise ValueError
+
+    senses, sense = Senses(world(tmp_path)), Wakes()
+    assert senses.wakes == float("inf")
+    senses._senses["terminals"] = sense
+    assert senses.wakes == 50.0
+    senses.between(Moment(49.0, 0.0))
+    senses.between(Moment(50.0, 0.0))
+    senses.between(Moment(51.0, 0.0))
+    assert sense.woken == [50.0]
+    sense.wakes = 55.0
+    senses.between(Moment(56.0, 0.0))
+    assert senses._senses["terminals"] is not sense
+
+
+def test_it_looks_between_while_nothing_is_asked(tmp_path: Path) -> None:
+    """The guard's next question may come much later."""
+    source, end = os.pipe()
+
+    class Wakes(Scripted):
+        wakes = now().boot + 0.01
+
+        def between(self, at: Moment) -> None:
+            self.wakes = float("inf")
+            os.close(end)  # the guard is gone, and the reader ends
+
+    senses = Senses(world(tmp_path))
+    senses._senses["terminals"] = Wakes()
+    said: list[bytes] = []
+    serve(senses, Questions(source), said.append)
+    os.close(source)
+    assert senses.wakes == float("inf")
+    assert said == []
 
 
 def test_a_sense_that_this_version_does_not_have_is_unknown(tmp_path: Path) -> None:
@@ -124,6 +173,8 @@ def test_an_answer_waits_until_another_thing_is_seen(tmp_path: Path) -> None:
         ask(process, read=2, every=0.02, until=now().boot + 999.0)
         assert heard(process, 0.1) is None
         os.rmdir(tmp_path / "dev" / "pts")
+        (tmp_path / "proc" / "2").mkdir()
+        (tmp_path / "proc" / "2" / "stat").write_text(f"2 (bash) S 1 2 2 0 {'0 ' * 30}")
         answer = heard(process)
         assert answer["read"] == 2
         assert "/pts cannot be read" in answer["senses"]["terminals"][1]
@@ -132,3 +183,18 @@ def test_an_answer_waits_until_another_thing_is_seen(tmp_path: Path) -> None:
         assert heard(process)["read"] == 4
         ask(process, read=5, every=0.02, until=now().boot + 0.05)
         assert heard(process)["read"] == 5
+
+
+def test_what_has_been_said_is_not_said_again(tmp_path: Path) -> None:
+    """To a question that leaves it time; one that does not is answered in full."""
+    with program(world(tmp_path)) as process:
+        rows = {"terminals": [[], "", "no terminal"]}
+        ask(process, read=1, every=0.02, until=now().boot + 999.0)
+        assert heard(process) == {"read": 1, "senses": rows}
+        for number in (2, 3):
+            ask(process, read=number, every=0.02, until=now().boot + 0.05)
+            assert heard(process) == {"read": number, "senses": 1}
+        ask(process, read=4)
+        assert heard(process) == {"read": 4, "senses": rows}
+        ask(process, read=5, every=0.02, until=now().boot + 0.05)
+        assert heard(process) == {"read": 5, "senses": 4}

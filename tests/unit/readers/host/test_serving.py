@@ -371,16 +371,16 @@ def test_a_user_cannot_hide_another_ones_server(world: World, serve: Serve) -> N
 
 def test_a_process_that_holds_a_gpu_is_asked_on_a_usual_port(world: World, serve: Serve) -> None:
     """Whatever its name, and also where a process below it holds the GPU; one that holds none is left alone."""
-    with contextlib.suppress(OSError):
-        server = serve(page(sglang(running=1.0)), port=30000)
-        inode = next(row for row in _own_sockets() if row[1] == 30000)[0]
-        world.process(3, "python3 serve.py", holds=(f"socket:[{inode}]", f"{world.dev}/nvidiactl"))
-        assert world.looks(3) == Sight(seen="no inference server runs")
-        assert server.requests == []
-        world.process(5, "python3 worker.py", parent=3, holds=("/dev/null", f"{world.dev}/nvidia0"))
-        world.look(90.0)
-        (one,) = world.looks(2).active
-        assert one.who == f"SGLang of {one.user} on port 30000"
+    server = serve(page(sglang(running=1.0)))
+    world.sense.usual_ports = (server.port,)  # the real ones may be taken here
+    inode = next(row for row in _own_sockets() if row[1] == server.port)[0]
+    world.process(3, "python3 serve.py", holds=(f"socket:[{inode}]", f"{world.dev}/nvidiactl"))
+    assert world.looks(3) == Sight(seen="no inference server runs")
+    assert server.requests == []
+    world.process(5, "python3 worker.py", parent=3, holds=("/dev/null", f"{world.dev}/nvidia0"))
+    world.look(90.0)
+    (one,) = world.looks(2).active
+    assert one.who == f"SGLang of {one.user} on port {server.port}"
 
 
 def _own_sockets() -> list[tuple[int, int]]:

@@ -3,13 +3,14 @@
 import os
 import random
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from costguard.readers.host.processes import Process
 from costguard.readers.host.rates import BUCKET, BUCKETS_NEEDED, Counter, Level
-from costguard.readers.host.sense import NOT_YET, Sight
+from costguard.readers.host.sense import NOT_YET, Moment, Sight
 from costguard.readers.host.traffic import Traffic
 from costguard.readers.host.upkeep import PROGRAMS, Upkeep
 from tests.unit.readers.host.networks import run
@@ -403,4 +404,79 @@ def test_what_went_on_before_the_hook_goes_on(world: World) -> None:
     """The hook hides nobody who was seen."""
     world.run(30.0, rx=MB)
     world.saving = True
+    assert world.step(rx=MB).active
+
+
+def watch(world: World, kind: str, moved: Callable[[float], float], seconds: float, every: float = 10.0) -> list[float]:
+    """Look every so often, and in between when the sense wants to, while so many bytes have moved; when it counts."""
+    begin, counted = world.tree.now, []
+    before = moved(0.0)
+
+    def until(at: float) -> None:
+        nonlocal before
+        after = moved(at - begin)
+        if kind == "read":
+            world.disk["pgpgin"] += (after - before) / 1024
+        else:
+            world.net["eth0"][0] += after - before
+        before = after
+        world.save()
+
+    while world.tree.now < begin + seconds:
+        look = world.tree.now + every
+        if world.sense.wakes < look:
+            until(world.sense.wakes)
+            world.sense.between(Moment(world.sense.wakes, 0.0))
+        until(look)
+        if world.tree.look(world.sense, every).active:
+            counted.append(world.tree.now - begin)
+    return counted
+
+
+def bursts(each: float, size: float, lasts: float, phase: float) -> Callable[[float], float]:
+    """So many bytes within so many seconds, again and again."""
+
+    def moved(at: float) -> float:
+        done, part = divmod(at + phase, each)
+        return size * (done + min(1.0, part / lasts))
+
+    return moved
+
+
+@pytest.mark.parametrize("kind", ["read", "rx"])
+@pytest.mark.parametrize("phase", [step * 1.7 for step in range(36)])
+def test_a_burst_each_minute_is_no_work_whenever_the_looks_come(tmp_path: Path, kind: str, phase: float) -> None:
+    """As of a program that a monitor starts each minute, read from a cold disk: also where it lies in two looks."""
+    world = World(tmp_path)
+    world.run(20)
+    assert watch(world, kind, bursts(60.0, 40 * MB, 4.5, phase), 600.0) == []
+
+
+@pytest.mark.parametrize("phase", [0.1, 2.5, 5.0, 7.5, 8.9])
+@pytest.mark.parametrize("every", [4.0, 10.0, 15.0])
+def test_what_goes_on_counts_within_two_looks_whenever_it_begins(tmp_path: Path, phase: float, every: float) -> None:
+    """And in between it is read once more, no oftener."""
+    world = World(tmp_path)
+    world.run(20)
+    begun = every * phase / 10.0
+    counted = watch(world, "rx", lambda at: max(0.0, at - begun) * MB, 6 * every, every)
+    assert counted[0] <= begun + 2 * every
+    assert world.sense.wakes == float("inf")
+
+
+def test_bursts_in_each_look_count(tmp_path: Path) -> None:
+    """A download in parts, or a job that writes its results every few seconds: three looks in a row are no coincidence."""
+    world = World(tmp_path)
+    world.run(20)
+    counted = watch(world, "rx", bursts(10.0, 20 * MB, 1.0, 7.0), 120.0)
+    assert counted
+    assert counted[0] <= 40.0
+
+
+def test_counters_that_cannot_be_read_in_between_leave_it_at_the_looks(world: World) -> None:
+    """What is not known in parts counts as before."""
+    world.step(rx=MB)
+    assert world.sense.wakes < world.tree.now + 10.0
+    (world.tree.proc / "vmstat").unlink()
+    world.sense.between(Moment(world.sense.wakes, 0.0))
     assert world.step(rx=MB).active

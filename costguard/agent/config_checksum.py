@@ -8,7 +8,7 @@ TABLES = ("actions", "cloud", "sink", "hooks", "heartbeat", "notify", "host")
 """The tables it covers; some hold secrets, so only root and the agent's own user get the checksum."""
 
 
-def digest(config: Mapping[str, object]) -> str:
+def checksum(config: Mapping[str, object]) -> str:
     """The same for two effective configurations that differ only in rules, paths and versions."""
     tables = {name: config.get(name) for name in TABLES}
     return f"{crc32(json.dumps(tables, sort_keys=True).encode()):08x}"

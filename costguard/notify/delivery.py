@@ -1,0 +1,197 @@
+"""One message over every channel: those of this machine one after the other, beside those beyond it, all at once, within one deadline."""
+
+import importlib
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from types import FrameType
+from typing import TYPE_CHECKING, NamedTuple
+
+from costguard.cloud.access import CloudAccess
+from costguard.masking import mask
+from costguard.notify import secret_urls
+from costguard.notify.delivered import Delivered
+from costguard.notify.job import STORED, Told
+from costguard.notify.message import Deliver, DeliveryError, Message
+
+if TYPE_CHECKING:
+    from costguard.notify.remote import Sent
+    from costguard.report.job import DrawJob
+    from costguard.report.picture import Picture
+
+    Draw = Callable[[float], Picture]
+
+LOCAL_CHANNELS = {"terminal": "costguard.notify.terminal", "wall": "costguard.notify.wall"}
+"""Each channel of this machine, and its module, whose function ``deliver`` is a `Deliver`."""
+
+OWN_SHARE = 0.75
+"""The share of its time that a channel may plan with; the rest is slack for a busy machine, before it is interrupted."""
+
+PAUSE_SHARE = 0.7
+"""The share of its time for which a message may wait before it leaves."""
+
+STORED_SHARE = 0.6
+"""The share of what is left of the time that the cloud's store may take; the rest is for the message."""
+
+
+class TooLateError(Exception):
+    """A channel took longer than its share of the deadline."""
+
+
+class Delivery(NamedTuple):
+    """A message and what it needs to arrive.
+
+    ``pause``: seconds before it leaves the machine. ``picture`` is drawn beside all that, for those who take one. ``access`` leads to
+    the cloud whose store has addresses. ``waits``: seconds for which the service of a channel is left alone.
+    """
+
+    message: Message
+    settings: Mapping[str, object]
+    seconds: float
+    record: Delivered
+    pause: float = 0.0
+    picture: "DrawJob | None" = None
+    access: CloudAccess | None = None
+    waits: Mapping[str, float] = {}
+
+
+def channel_settings(settings: Mapping[str, object], name: str) -> Mapping[str, object]:
+    """Those of ``[notify.channels.NAME]``; none for a channel of this machine."""
+    channels = settings.get("channels")
+    found = channels.get(name) if isinstance(channels, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def deliver(one: Delivery, channels: Sequence[str]) -> Told:
+    """Try every channel; a channel with several addresses may be among those reached and among those that failed."""
+    end = time.monotonic() + one.seconds
+    here = [name for name in channels if not channel_settings(one.settings, name)]
+    beyond = {name: channel_settings(one.settings, name) for name in channels if name not in here}
+    if not beyond:
+        return _here(one, here, end)
+    with ThreadPoolExecutor(1) as pool:
+        sending = pool.submit(_beyond, one, beyond, end - one.seconds * (1.0 - OWN_SHARE))
+        return _together(_here(one, here, end), sending.result())
+
+
+def _together(*parts: Told) -> Told:
+    """What came of several parts of a delivery."""
+    whole = Told()
+    for part in parts:
+        whole = Told(
+            {**whole.reached, **part.reached},
+            {**whole.failed, **part.failed},
+            whole.error or part.error,
+            {**whole.answered, **part.answered},
+            {**whole.waits, **part.waits},
+        )
+    return whole
+
+
+def _beyond(one: Delivery, channels: Mapping[str, Mapping[str, object]], end: float) -> Told:
+    """Send to the addresses of each channel; what fails there is one of them, and costs the others nothing."""
+    if one.picture is None:
+        return _sent(one, channels, end, None)
+    from costguard.notify.pictured import Drawing
+
+    with Drawing(one.picture, one.message.kind) as drawing:
+        return _sent(one, channels, end, drawing.wait)
+
+
+def _sent(one: Delivery, channels: Mapping[str, Mapping[str, object]], end: float, draw: "Draw | None") -> Told:
+    urls: dict[str, list[str]] = {}
+    unread: dict[str, str] = {}
+    stored: dict[str, list[str]] = {}
+    for name, channel in channels.items():
+        reference = str(channel.get("urls", ""))
+        if reference.startswith(STORED):
+            stored.setdefault(reference, []).append(name)
+            continue
+        try:
+            urls[name] = secret_urls.read(reference, os.environ)
+        except DeliveryError as error:
+            unread[name] = mask(str(error))
+    time.sleep(max(0.0, min(one.pause, (end - time.monotonic()) * PAUSE_SHARE)) if urls or stored else 0.0)
+    with ThreadPoolExecutor(1 + len(stored)) as pool:  # a store that hangs holds up nobody else
+        asked = [pool.submit(_of_store, one, reference, names, end, draw) for reference, names in stored.items()]
+        return _together(Told(failed=unread), _to(one, urls, end, draw), *(part.result() for part in asked))
+
+
+def _of_store(one: Delivery, reference: str, names: Sequence[str], end: float, draw: "Draw | None") -> Told:
+    """The same for the channels whose addresses are one secret of the cloud, which is read once."""
+    try:
+        urls = secret_urls.read_stored(reference, one.access, (end - time.monotonic()) * STORED_SHARE)
+    except DeliveryError as error:
+        return Told(failed=dict.fromkeys(names, str(error)))
+    except Exception as error:  # noqa: BLE001 - foreign code, and what it says may hold the secret
+        return Told(failed=dict.fromkeys(names, f"the cloud plug-in failed: {type(error).__name__}"))
+    return _to(one, dict.fromkeys(names, urls), end, draw)
+
+
+def _to(one: Delivery, urls: Mapping[str, list[str]], end: float, draw: "Draw | None") -> Told:
+    if not urls:
+        return Told()
+    try:
+        from costguard.notify import remote  # 33 MB, for those who have such channels
+
+        outcomes = remote.deliver(one.message, urls, end, draw, record=one.record, waits=one.waits)
+    except Exception as error:  # noqa: BLE001 - a broken library must not keep the channels of this machine from being tried
+        why = mask(f"apprise cannot be used: {type(error).__name__}: {error}")[:300]
+        return Told(failed=dict.fromkeys(urls, f"{why} (reinstall costguard in its environment)"))
+    return _together(*(_of_channel(name, sent) for name, sent in outcomes.items()))
+
+
+def _of_channel(name: str, sent: "Sequence[Sent]") -> Told:
+    """What came of the addresses of one channel."""
+    notes = [one.note for one in sent if one.note and not one.trouble]
+    took = [one.service for one in sent if not one.trouble]
+    lost = [
+        f"{one.service}{f', address {number}' if len(sent) > 1 else ''}: {one.trouble}"
+        + (f" ({one.hint})" if one.hint else "")
+        for number, one in enumerate(sent, start=1)
+        if one.trouble
+    ]
+    dates, wait = [one.at for one in sent if one.at is not None], max(one.wait for one in sent)
+    return Told(
+        {name: ", ".join(took) + (f" ({'; '.join(dict.fromkeys(notes))})" if notes else "")} if took else {},
+        {name: "; ".join(lost)} if lost else {},
+        answered={name: max(dates)} if dates else {},
+        waits={name: wait} if wait else {},
+    )
+
+
+def _here(one: Delivery, channels: Sequence[str], end: float) -> Told:
+    """Try the channels of this machine, each with its share of what is left of the time."""
+    reached: dict[str, str] = {}
+    failed: dict[str, str] = {}
+    answered: dict[str, float] = {}
+    signal.signal(signal.SIGALRM, _too_late)
+    for number, name in enumerate(channels):
+        if whom := one.record.here(name, time.time()):
+            reached[name] = whom
+            continue
+        share = max(0.05, (end - time.monotonic()) / (len(channels) - number))
+        try:
+            channel: Deliver = importlib.import_module(LOCAL_CHANNELS[name]).deliver
+            signal.setitimer(signal.ITIMER_REAL, share)
+            reached[name] = channel(one.message, {**one.settings, "seconds": share * OWN_SHARE})
+        except KeyError:
+            failed[name] = f"no such channel; allowed: {', '.join(sorted(LOCAL_CHANNELS))}"
+        except DeliveryError as error:
+            failed[name] = mask(str(error))
+        except TooLateError:
+            failed[name] = f"no answer within {share:.0f} s"
+        except Exception as error:  # noqa: BLE001 - one broken channel must not keep the others from being tried
+            failed[name] = mask(f"{type(error).__name__}: {error}")[:500]
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        answered[name] = time.time()
+        if name in reached:
+            one.record.keep(name, 0, reached[name])
+    return Told(reached, failed, answered=answered)
+
+
+def _too_late(_number: int, _frame: FrameType | None) -> None:
+    raise TooLateError

@@ -1,0 +1,168 @@
+"""What a service answered, seen below apprise, which says only whether it took a message: at `requests` and at `smtplib`.
+
+Of an answer nothing is kept but its status, its own name for what is wrong (``channel_not_found``), and how long to wait: its text
+may repeat what was sent, and that may hold a token.
+"""
+
+import email.utils
+import functools
+import json
+import re
+import smtplib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+import requests
+
+PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
+"""Answers of HTTP after which the same message may be taken."""
+
+LONGEST_WAIT_SECONDS = 900.0
+"""Nobody is left alone for longer, whatever a service asks for: its clock may be wrong, and a warning has an end."""
+
+LEAST_SECONDS = 1.0
+"""With less time left no further try is begun."""
+
+_CODE = re.compile(r"[a-z]{2,}(?:_[a-z]+){0,6}|[A-Z][A-Za-z]{2,48}")
+"""How services name what is wrong: ``channel_not_found``, ``InvalidClientTokenId``; a token has digits."""
+
+_XML_CODE = re.compile(r"<Code>([A-Za-z]{3,48})</Code>")
+_ANSWER_BYTES = 16 << 10
+
+
+class Exchange(threading.local):
+    """What this thread's last request came to; and of each one of a try, whether the text was in it, and whether it was taken.
+
+    ``code`` is the service's own name for what is wrong, ``end`` the moment of the monotonic clock until which there is time.
+    """
+
+    host: str = ""
+    status: int | None = None
+    code: str = ""
+    error: BaseException | None = None
+    log: list[str]
+    text: bytes
+    sent: list[tuple[bool, bool]]
+    not_before: float = 0.0
+    end: float = float("inf")
+
+    def __init__(self) -> None:
+        self.begin("", float("inf"))
+
+    def begin(self, text: str, end: float) -> None:
+        """A try, which has until ``end``; ``text`` stands in the message. What the service asked for before it counts on."""
+        self.host, self.status, self.code, self.error, self.log = "", None, "", None, []
+        self.text, self.sent, self.end = text.encode(), [], end
+
+    @property
+    def wait(self) -> float:
+        """Seconds for which the service wants to be left alone from now on."""
+        return max(0.0, self.not_before - time.monotonic())
+
+    @property
+    def text_arrived(self) -> bool:
+        """Whether a request with the text was taken and another one, without it, came after it: a picture that is sent by itself.
+
+        The answer alone proves nothing: a service may take every request with 200, and say in words that it refuses.
+        """
+        taken = [number for number, (text, fine) in enumerate(self.sent) if text and fine]
+        return bool(taken) and any(not text for text, _ in self.sent[taken[-1] + 1 :])
+
+    def answered(self, response: requests.Response) -> None:
+        """Keep what matters of an answer."""
+        self.status, self.error, self.code = response.status_code, None, _code(response)
+        if response.status_code in PASSING:
+            asked = asked_to_wait(response.headers.get("Retry-After", ""), time.time())
+            self.not_before = max(self.not_before, time.monotonic() + asked)
+
+
+exchange = Exchange()
+
+
+@functools.cache
+def watch() -> None:
+    """See each answer from now on; redirects are not followed. Plug-ins of apprise call module functions, so classes are watched."""
+    send: Callable[..., requests.Response] = requests.Session.send
+
+    def watched(session: requests.Session, request: requests.PreparedRequest, **options: Any) -> requests.Response:
+        _leave_alone()
+        exchange.host = urlsplit(request.url or "").hostname or ""
+        text = _carries(request, exchange.text)
+        try:
+            response = send(session, request, **{**options, "allow_redirects": False})
+        except Exception as error:
+            exchange.error = error
+            exchange.sent.append((text, False))
+            raise
+        exchange.sent.append((text, 200 <= response.status_code < 300))
+        exchange.answered(response)
+        return response
+
+    requests.Session.send = watched
+    for name in ("__init__", "starttls", "login", "sendmail"):
+        setattr(smtplib.SMTP, name, _seen(getattr(smtplib.SMTP, name)))
+
+
+def _leave_alone() -> None:
+    """A plug-in may ask again at once, whatever the service said. Raises RetryError where there is no time left for the wait."""
+    wait = exchange.wait
+    if not wait:
+        return
+    if time.monotonic() + wait + LEAST_SECONDS > exchange.end:
+        raise requests.exceptions.RetryError
+    time.sleep(wait)
+
+
+def _seen(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A step of a mail session whose failure is kept; of several the first one is the cause."""
+
+    @functools.wraps(method)
+    def seen(session: smtplib.SMTP, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - whatever that one returns
+        try:
+            found = method(session, *arguments, **options)
+        except Exception as error:
+            exchange.error = exchange.error or error
+            raise
+        finally:
+            exchange.host = str(getattr(session, "_host", "") or exchange.host)
+        if isinstance(found, dict) and found:  # who was refused while others were not
+            exchange.error = exchange.error or smtplib.SMTPRecipientsRefused(found)
+        return found
+
+    return seen
+
+
+def _carries(request: requests.PreparedRequest, text: bytes) -> bool:
+    """Whether a request has these letters anywhere in it."""
+    parts = (request.url, request.body, *request.headers.values())
+    return bool(text) and any(
+        text in (part.encode() if isinstance(part, str) else part) for part in parts if isinstance(part, str | bytes)
+    )
+
+
+def _code(response: requests.Response) -> str:
+    """The service's own name for what is wrong; empty where it has none, or says something else under that name."""
+    content = response.content[:_ANSWER_BYTES]
+    if content.lstrip()[:1] == b"<":
+        found = _XML_CODE.search(content.decode("utf-8", "replace"))
+        return found[1] if found else ""
+    try:
+        answer = json.loads(content)
+    except ValueError:
+        return ""
+    given = answer.get("error") if isinstance(answer, dict) else None
+    return given if isinstance(given, str) and _CODE.fullmatch(given) else ""
+
+
+def asked_to_wait(given: str, now: float) -> float:
+    """Seconds, as a service said it (RFC 9110, Retry-After: a number or a date; ``now`` is one); 0 where it said nothing."""
+    given = given.strip()
+    if given.isascii() and given.isdigit():
+        return min(LONGEST_WAIT_SECONDS, float(given[:9]))
+    try:
+        return min(LONGEST_WAIT_SECONDS, max(0.0, email.utils.parsedate_to_datetime(given).timestamp() - now))
+    except (ValueError, TypeError, OverflowError):
+        return 0.0

@@ -1,0 +1,173 @@
+"""Why a service did not take a message, in words, with what to do, and whether a further try may help."""
+
+import re
+import smtplib
+import ssl
+from typing import NamedTuple
+
+import requests
+
+from costguard.masking import mask
+from costguard.notify.exchange import PASSING, Exchange
+
+WORDS = {
+    401: "it rejects these credentials",
+    403: "it rejects this sender",
+    404: "there is no such address",
+    410: "this address was revoked",
+    413: "the message is too large",
+    429: "too many messages (rate limit)",
+}
+
+NEW_ADDRESS = "create a new address there and replace this one"
+HINTS = {
+    401: NEW_ADDRESS,
+    403: "check what its token may do and whether something between here and there blocks it; else create a new address",
+    404: NEW_ADDRESS,
+    410: NEW_ADDRESS,
+}
+
+CERTIFICATE_HINT = "check the address and this machine's CA certificates"
+
+CODES = {
+    "channel_not_found": "correct the channel in the address, or invite the app into it",
+    "not_in_channel": "invite the app into the channel",
+    "is_archived": "name a channel that is in use",
+    "missing_scope": "give the app the right to write (chat:write; files:write for pictures)",
+    "invalid_auth": NEW_ADDRESS,
+    "not_authed": NEW_ADDRESS,
+    "account_inactive": NEW_ADDRESS,
+    "token_revoked": NEW_ADDRESS,
+    "token_expired": NEW_ADDRESS,
+    "InvalidClientTokenId": "correct the access key in the address",
+    "SignatureDoesNotMatch": "correct the secret key in the address",
+    "ExpiredToken": "the keys in the address have expired: make new ones",
+    "AuthorizationError": "give the key the right sns:Publish for this topic",
+    "AccessDenied": "give the key the right sns:Publish for this topic",
+    "NotFound": "correct region and topic in the address",
+}
+"""What to do where a service names what is wrong. Sources: the error lists of Slack's ``chat.postMessage`` and of SNS ``Publish``."""
+
+LACKING = "missing_scope"
+"""This right may be one that only the picture needs."""
+
+PASSING_CODES = frozenset(
+    ("ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "Throttling")
+)
+
+REFUSED = re.compile(r"\b5\d\d\b")
+"""In what a library logged of a server: a refusal that lasts. Source: RFC 5321, 4.2.1."""
+
+
+class Failure(NamedTuple):
+    """Why it was not taken, what to do, and whether the same may be taken later. ``blameless``: a picture had no part in it."""
+
+    trouble: str
+    hint: str = ""
+    passing: bool = False
+    blameless: bool = False
+
+
+def failure(exchange: Exchange, url: str) -> Failure:
+    """What the last try came to."""
+    status, error, host = exchange.status, exchange.error, exchange.host
+    code = "" if exchange.code in url else exchange.code  # it may repeat a piece of the address
+    if isinstance(error, smtplib.SMTPException | OSError) and not isinstance(error, requests.RequestException):
+        return _of_mail(error, host, url)
+    if error is not None:
+        return _of_network(error, host)
+    if status is not None and not 200 <= status < 300:
+        return _of_status(status, host, code)
+    if code:
+        return _of_code(code, host)
+    log = [mask(line, [url]) for line in exchange.log]
+    telling = [line for line in log if "xception" in line] or log
+    words = " ".join(telling[-1].split())[:200] if telling else "it gave no reason"
+    return Failure(words, "", REFUSED.search(words) is None)
+
+
+def _of_status(status: int, host: str, code: str) -> Failure:
+    if 300 <= status < 400:
+        return Failure(
+            f"{host} redirects (HTTP {status}), which would lose the message", "use the final address", blameless=True
+        )
+    why = WORDS.get(status, "its server failed" if status >= 500 else "it rejects the message")
+    named = f" ({code})" if code else ""
+    # one of 403 may be about a picture: what looks into messages refuses it so
+    blameless = status in {401, 404, 410, 429, 503}
+    hint = CODES.get(code, HINTS.get(status, ""))
+    return Failure(f"HTTP {status} from {host}: {why}{named}", hint, status in PASSING, blameless)
+
+
+def _of_code(code: str, host: str) -> Failure:
+    """The service took the request, and says in its answer that it did nothing with it."""
+    passing = code in PASSING_CODES
+    return Failure(
+        f"{host} did not take it: {code}", CODES.get(code, ""), passing, passing or (code in CODES and code != LACKING)
+    )
+
+
+def _of_network(error: BaseException, host: str) -> Failure:
+    if isinstance(error, requests.exceptions.SSLError):
+        return Failure(f"{host} has an untrusted certificate ({_cause(error)})", CERTIFICATE_HINT, blameless=True)
+    if isinstance(error, requests.exceptions.Timeout):
+        return Failure(f"{host} did not answer in time", "", passing=True)
+    return Failure(
+        f"{host} could not be reached ({_cause(error)})", "check this machine's network and proxy", passing=True
+    )
+
+
+def _of_mail(error: BaseException, host: str, url: str) -> Failure:
+    """A step of a mail session that failed."""
+    if isinstance(error, ssl.SSLError):
+        return Failure(f"{host} has an untrusted certificate ({_cause(error)})", CERTIFICATE_HINT, blameless=True)
+    if isinstance(error, smtplib.SMTPAuthenticationError):
+        hint = "correct user and password in the address; many services want a password made for one app"
+        return Failure(
+            f"{host} rejects user or password ({error.smtp_code})", hint, error.smtp_code < 500, blameless=True
+        )
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        code, said = next(iter(error.recipients.values()), (0, b""))
+        return _refused(host, "the recipient", code, said, url, picture=False)
+    if isinstance(error, smtplib.SMTPSenderRefused):
+        return _refused(host, "the sender", error.smtp_code, error.smtp_error, url, picture=error.smtp_code == 552)
+    if isinstance(error, smtplib.SMTPResponseException):
+        return _refused(host, "the message", error.smtp_code, error.smtp_error, url, picture=error.smtp_code >= 500)
+    if isinstance(error, smtplib.SMTPNotSupportedError):
+        hint = "check port and mode in the address; mailtos:// needs a server with STARTTLS or TLS"
+        return Failure(f"{host} offers no STARTTLS or login that costguard can use", hint, blameless=True)
+    if isinstance(error, TimeoutError):
+        return Failure(f"{host} did not answer in time", "", passing=True)
+    if isinstance(error, smtplib.SMTPServerDisconnected):
+        return Failure(f"{host} ended the connection", "", passing=True)
+    hint = "check host and port in the address, and this machine's network"
+    return Failure(f"{host} could not be reached ({_cause(error)})", hint, passing=True, blameless=True)
+
+
+def _refused(host: str, what: str, code: int, said: bytes | str, url: str, *, picture: bool) -> Failure:
+    """What a mail server says is kept: it is no answer to a secret, which none of these steps sends."""
+    text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
+    words = mask(" ".join(text.split()), [url])[:120]
+    passing = code < 500
+    asks = "asks to try again later" if passing else f"refuses {what}"
+    hint = (
+        ""
+        if passing
+        else {"the recipient": "correct to= in the address", "the sender": "correct from= in the address"}.get(what, "")
+    )
+    return Failure(f"{host} {asks} ({code} {words})".replace(" )", ")"), hint, passing, blameless=not picture)
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost reason, without the address that stands in the outer ones."""
+    inner: BaseException = error
+    while (following := inner.__cause__ or inner.__context__ or _carried(inner)) is not None:
+        inner = following
+    said = getattr(inner, "verify_message", None) or getattr(inner, "strerror", None)
+    return str(said) if said else type(inner).__name__
+
+
+def _carried(error: BaseException) -> BaseException | None:
+    """The error inside this one; what a library calls ``reason`` may be a word."""
+    inside = (getattr(error, "reason", None), *error.args)
+    return next((one for one in inside if isinstance(one, BaseException)), None)

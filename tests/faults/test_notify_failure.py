@@ -1,0 +1,299 @@
+"""What a service that refuses is said to have refused: the cause in words, with the next step, and no more tries than may help."""
+
+import json
+import os
+import socketserver
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+
+from costguard.notify.exchange import LONGEST_WAIT_SECONDS, asked_to_wait
+from costguard.notify.remote import patience
+from tests.faults.services import Answer, Asked, Services, as_json
+
+TOKEN = "c4n4ry77c4n4ry77c4n4ry77"
+SLACK = f"slack://xoxb-1234567890-1234567890-{TOKEN}/#gpu"
+DISCORD = f"discord://{'1' * 18}/{TOKEN}{TOKEN}"
+SNS = f"sns://AKIAC4N4RY/{TOKEN}/us-east-1/gpu"
+SNS_HOST = "sns.us-east-1.amazonaws.com"
+
+
+def tell(
+    folder: Path, urls: dict[str, str], environment: dict[str, str], *, seconds: float = 12.0, **job: Any
+) -> tuple[dict[str, Any], str]:
+    """Run the worker with these channels; what it answered, and everything that it printed."""
+    channels = {}
+    for name, url in urls.items():
+        (folder / name).write_text(url + "\n")
+        (folder / name).chmod(0o600)
+        channels[name] = {"urls": f"file:{folder / name}"}
+    message = {"id": "m1", "kind": "warning", "level": "critical", "title": "gpu-7 stops at 15:40", "body": "Say hold."}
+    whole = {
+        "message": message,
+        "channels": list(urls),
+        "settings": {"channels": channels, "runtime": str(folder)},
+        "deadline": seconds,
+        **job,
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "costguard.notify.worker"], input=json.dumps(whole).encode() + b"\n",
+        capture_output=True, check=True, timeout=60, env={**os.environ, **environment},
+    )  # fmt: skip
+    return {"reached": {}, "failed": {}, **json.loads(done.stdout)}, (done.stdout + done.stderr).decode()
+
+
+def test_the_service_s_own_name_for_what_is_wrong(tmp_path: Path) -> None:
+    """Slack refuses with 200, SNS in XML: both name the cause, which is said with what to do; each is asked once."""
+
+    def slack(_asked: Asked, _before: int) -> Answer:
+        return as_json(ok=False, error="not_in_channel")
+
+    def sns(_asked: Asked, _before: int) -> Answer:
+        return Answer(
+            403,
+            f"<ErrorResponse><Error><Code>AuthorizationError</Code><Message>{TOKEN}</Message></Error></ErrorResponse>",
+        )
+
+    with Services(tmp_path, {"slack.com": slack, SNS_HOST: sns}) as services:
+        answer, printed = tell(tmp_path, {"slack": SLACK, "sns": SNS}, services.environment)
+    assert "not_in_channel (invite the app into the channel)" in answer["failed"]["slack"]
+    assert "AuthorizationError" in answer["failed"]["sns"]
+    assert "sns:Publish" in answer["failed"]["sns"]
+    assert (len(services.of("slack.com")), len(services.of(SNS_HOST))) == (1, 1)
+    assert TOKEN not in printed
+
+
+def test_only_a_name_is_kept_of_what_a_service_says(tmp_path: Path) -> None:
+    """What is no name, or a piece of the address, may be a secret that comes back."""
+    said = ["word " * 40, "c4n4ry", 7, None, {"error": "nested_one"}, "xoxb"]
+
+    def slack(asked: Asked, _before: int) -> Answer:
+        return as_json(ok=False, error=said[int(json.loads(asked.body)["channel"].removeprefix("#gpu"))])
+
+    urls = {f"slack{number}": SLACK + str(number) for number in range(len(said))}
+    with Services(tmp_path, {"slack.com": slack}) as services:
+        answer, printed = tell(tmp_path, urls, services.environment, seconds=4.0)
+    assert set(answer["failed"]) == set(urls)
+    for secret in ("word word", "c4n4ry", "nested_one", "xoxb"):
+        assert secret not in printed
+
+
+def test_a_plug_in_that_asks_again_at_once_waits_as_it_was_asked_to(tmp_path: Path) -> None:
+    """The plug-in for Discord repeats a message by itself, without a look at Retry-After."""
+
+    def discord(_asked: Asked, before: int) -> Answer:
+        return Answer(429, "{}", {"Retry-After": "2"}) if before == 0 else Answer(204)
+
+    with Services(tmp_path, {"discord.com": discord}) as services:
+        answer, _ = tell(tmp_path, {"discord": DISCORD}, services.environment)
+    first, second = services.of("discord.com")
+    assert answer["reached"] == {"discord": "Discord"}
+    assert second.at - first.at >= 2.0
+
+
+def test_a_service_is_left_alone_as_long_as_it_asked_for(tmp_path: Path) -> None:
+    """What one worker was told counts for the next one: within its time it waits, without enough time it does not ask."""
+
+    def busy(_asked: Asked, _before: int) -> Answer:
+        return Answer(429, "{}", {"Retry-After": "120"})
+
+    with Services(tmp_path, {"discord.com": busy}) as services:
+        answer, _ = tell(tmp_path, {"discord": DISCORD}, services.environment)
+        assert 110.0 < answer["waits"]["discord"] <= 120.0
+        again, _ = tell(tmp_path, {"discord": DISCORD}, services.environment, waits={"discord": 60.0})
+        assert "left alone for 60 s more" in again["failed"]["discord"]
+        assert 55.0 < again["waits"]["discord"] <= 60.0
+        assert len(services.asked) == 1
+    with Services(tmp_path, {"discord.com": lambda _asked, _before: Answer(204)}) as services:
+        began = time.monotonic()
+        late, _ = tell(tmp_path, {"discord": DISCORD}, services.environment, waits={"discord": 3.0})
+        assert late["reached"] == {"discord": "Discord"}
+        assert services.asked[0].at - began >= 3.0
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [
+        ("", 0.0), ("7", 7.0), (" 7 ", 7.0), ("-7", 0.0), ("soon", 0.0), ("99999999999999", LONGEST_WAIT_SECONDS),
+        ("Thu, 01 Jan 1970 00:01:40 GMT", 40.0), ("Thu, 01 Jan 1970 00:00:10 GMT", 0.0), ("Fri, 01 Jan 2100 00:00:00 GMT", LONGEST_WAIT_SECONDS),
+    ],
+)  # fmt: skip
+def test_how_long_a_service_asks_to_wait(given: str, seconds: float) -> None:
+    """Seconds or a date; a service whose clock is wrong silences nobody for long."""
+    assert asked_to_wait(given, 60.0) == seconds
+
+
+@pytest.mark.parametrize("left", [0.5, 2.0, 6.0, 9.0, 18.75, 40.0])
+@pytest.mark.parametrize("picture", [False, True])
+def test_the_answer_has_nearly_all_of_the_time(left: float, *, picture: bool) -> None:
+    """Who gives up sooner sends twice; a picture leaves the text time of its own, and never less than a third to its answer."""
+    connect, read = patience(left, picture=picture)
+    assert 1.0 <= connect <= 8.0
+    assert read == pytest.approx(max(1.0, left / 3.0, left - 6.0) if picture else max(1.0, left))
+
+
+class Mail(socketserver.ThreadingTCPServer):
+    """Answers each command of a mail session by a table; by default it is pleased."""
+
+    daemon_threads = True
+    allow_reuse_address = True
+
+    def __init__(self, replies: dict[str, list[str]], secured: ssl.SSLContext | None = None) -> None:
+        super().__init__(("127.0.0.1", 0), Session)
+        self.replies, self.secured = replies, secured
+        self.commands: list[str] = []
+        self.taken: list[str] = []
+
+    def reply(self, word: str, usual: str) -> str:
+        """What it says to a command: the next of its list, of which the last one stays."""
+        self.commands.append(word)
+        given = self.replies.get(word, [])
+        return (given.pop(0) if len(given) > 1 else given[0]) if given else usual
+
+
+class Session(socketserver.StreamRequestHandler):
+    server: Mail
+
+    def handle(self) -> None:
+        """One session, as RFC 5321 has it."""
+        self._say("220 here")
+        while line := self.rfile.readline():
+            word = line.split()[0].decode().upper()
+            if word == "EHLO":
+                self._say("250-here\r\n250-STARTTLS\r\n250 AUTH PLAIN")
+            elif word == "STARTTLS" and self.server.secured is not None:
+                self._say("220 go on")
+                try:
+                    self.request = self.server.secured.wrap_socket(self.connection, server_side=True)
+                except OSError:
+                    return
+                self.connection = self.request
+                self.rfile, self.wfile = self.request.makefile("rb"), self.request.makefile("wb", buffering=0)
+            elif word == "DATA":
+                self._say("354 go on")
+                text = b""
+                while not text.endswith(b"\r\n.\r\n"):
+                    text += self.rfile.readline()
+                reply = self.server.reply("DATA", "250 fine")
+                if reply.startswith("250"):
+                    self.server.taken.append(text.decode())
+                self._say(reply)
+            elif word == "QUIT":
+                self._say("221 bye")
+                return
+            else:
+                self._say(self.server.reply(word, "235 fine" if word == "AUTH" else "250 fine"))
+
+    def _say(self, reply: str) -> None:
+        self.wfile.write(reply.encode() + b"\r\n")
+
+
+@contextmanager
+def mail_server(replies: dict[str, list[str]], secured: ssl.SSLContext | None = None) -> Iterator[Mail]:
+    """A mail server on loopback."""
+    with Mail(replies, secured) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("replies", "words", "tries"),
+    [
+        ({"AUTH": ["535 5.7.8 no such password"]}, "rejects user or password (535) (correct user and password", 1),
+        ({"RCPT": ["550 no such user"]}, "refuses the recipient (550 no such user) (correct to= in the address)", 1),
+        ({"MAIL": ["553 not yours"]}, "refuses the sender (553 not yours) (correct from= in the address)", 1),
+        ({"DATA": ["554 spam"]}, "refuses the message (554 spam)", 1),
+    ],
+)  # fmt: skip
+def test_what_a_mail_server_refuses(tmp_path: Path, replies: dict[str, list[str]], words: str, tries: int) -> None:
+    """By its step: who, to whom, what; none of that passes, so it is tried once."""
+    with mail_server(replies) as server:
+        url = f"mailto://ann:{TOKEN}@127.0.0.1:{server.server_address[1]}?from=box@example.org&to=ann@example.org&mode=insecure"
+        answer, printed = tell(tmp_path, {"mail": url}, {}, seconds=6.0)
+        assert words in answer["failed"]["mail"]
+        assert server.commands.count(next(iter(replies))) == tries
+    assert TOKEN not in printed
+
+
+def test_a_greylist_costs_no_picture_and_no_message(tmp_path: Path) -> None:
+    """A server that asks to come back later gets the same again: whole, and nothing is said against the picture."""
+    replies = {"RCPT": ["451 4.7.1 greylisted", "250 fine"]}
+    with mail_server(replies) as server:
+        url = f"mailto://127.0.0.1:{server.server_address[1]}?from=box@example.org&to=ann@example.org&mode=insecure"
+        message = {"id": "m1", "kind": "test", "level": "critical", "title": "gpu-7 stops", "body": "Say hold."}
+        answer, _ = tell(tmp_path, {"mail": url}, {}, message=message, history=str(tmp_path), seconds=40.0)
+        assert answer["reached"] == {"mail": "E-Mail"}
+        assert ["image/png" in text for text in server.taken] == [True]
+
+
+def test_a_mail_server_that_nobody_certifies(tmp_path: Path) -> None:
+    """It is named as that, and asked once: no further try makes a certificate better."""
+    secured = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("localhost").configure_cert(secured)
+    with mail_server({}, secured) as server:
+        url = f"mailtos://localhost:{server.server_address[1]}?from=box@example.org&to=ann@example.org&mode=starttls"
+        answer, _ = tell(tmp_path, {"mail": url}, {}, seconds=6.0)
+    assert "localhost has an untrusted certificate" in answer["failed"]["mail"]
+    assert "CA certificates" in answer["failed"]["mail"]
+
+
+def test_who_has_taken_a_message_is_spared_by_a_further_try(tmp_path: Path) -> None:
+    """A worker that is killed while another service hangs: its next try asks only the one that has not answered."""
+    hang = threading.Event()
+
+    def slow(_asked: Asked, before: int) -> Answer:
+        hang.wait(20.0 if before == 0 else 0.0)
+        return Answer(204)
+
+    def slack(_asked: Asked, _before: int) -> Answer:
+        return as_json(ok=True)
+
+    with Services(tmp_path, {"slack.com": slack, "discord.com": slow}) as services:
+        urls = {"slack": SLACK, "discord": DISCORD}
+        for name, url in urls.items():
+            (tmp_path / name).write_text(url + "\n")
+            (tmp_path / name).chmod(0o600)
+        channels = {name: {"urls": f"file:{tmp_path / name}"} for name in urls}
+        facts = {"incident": "b-i1", "machine": "gpu-7"}
+        job = {
+            "message": {"id": "m1", "kind": "warning", "level": "critical", "facts": facts},
+            "channels": list(urls), "settings": {"channels": channels, "runtime": str(tmp_path)}, "deadline": 20.0,
+        }  # fmt: skip
+        worker = subprocess.Popen(
+            [sys.executable, "-m", "costguard.notify.worker"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+            env={**os.environ, **services.environment},
+        )  # fmt: skip
+        assert worker.stdin is not None
+        worker.stdin.write(json.dumps(job).encode() + b"\n")
+        worker.stdin.flush()
+        record = tmp_path / "delivered" / "b-i1-warning"
+        end = time.monotonic() + 20.0
+        while not (record.exists() and services.of("discord.com")) and time.monotonic() < end:
+            time.sleep(0.02)
+        worker.kill()
+        worker.wait()
+        worker.stdin.close()
+        hang.set()
+        job["message"] = {"id": "m2", "kind": "warning", "level": "critical", "facts": {**facts, "attempts": 1}}
+        again = subprocess.run(
+            [sys.executable, "-m", "costguard.notify.worker"], input=json.dumps({**job, "again": True}).encode() + b"\n",
+            capture_output=True, check=True, env={**os.environ, **services.environment},
+        )  # fmt: skip
+        assert json.loads(again.stdout)["reached"] == {"slack": "Slack", "discord": "Discord"}
+        assert (len(services.of("slack.com")), len(services.of("discord.com"))) == (1, 2)
+        anew = subprocess.run(
+            [sys.executable, "-m", "costguard.notify.worker"], input=json.dumps(job).encode() + b"\n",
+            capture_output=True, check=True, env={**os.environ, **services.environment},
+        )  # fmt: skip
+        assert json.loads(anew.stdout)["reached"] == {"slack": "Slack", "discord": "Discord"}
+        assert len(services.of("slack.com")) == 2, "a new warning of the same incident goes to all"

@@ -1,0 +1,171 @@
+"""A day of ordinary things that need no machine, on virtual time, from files of /proc that were recorded: nothing is kept up."""
+
+import json
+import os
+import pty
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from costguard.readers.host.sense import NOT_YET, Moment, Sight
+from costguard.readers.host.senses import SENSES
+from tests.unit.readers.host.tree import BOOTED, Tree
+
+if TYPE_CHECKING:
+    from costguard.readers.host.sense import Sense
+
+RECORDED = json.loads(Path(__file__).with_name("proc.json").read_text())
+EVERY, LOOKS = RECORDED["every"], RECORDED["looks"]
+STAT_TERMINAL, STAT_START = 4, 19  # fields behind the name
+RATES = 115.0
+"""Seconds from look to look of a day, in which the recording goes on at its own pace."""
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "terminals": {"quiet_for": 1800.0, "users": [], "ignore_users": []},
+    "ssh": {"session": 50e3, "editor": 3e3, "editor_cores": 0.3, "quiet_for": 900.0},
+    "traffic": {"network": 1e5, "disk": 2.5e5, "quiet_for": 300.0, "ignore": []},
+    "cluster": {"standalone": False, "quiet_for": 300.0, "ignore": []},
+    "holders": {"users": [], "ignore_users": [], "ignore": []},
+    "processes": {"names": ["rsync"], "users": []},
+    "jupyter": {"quiet_for": 600.0},
+    "serving": {"quiet_for": 300.0, "urls": []},
+}
+
+
+class Machine:
+    """What was recorded, again and again: counters go on, and processes that came and went do so."""
+
+    def __init__(self, folder: Path, terminal: str) -> None:
+        self.tree = Tree(folder)
+        self.terminal, self.device = terminal, os.stat(terminal).st_rdev
+        (folder / "dev" / "pts").mkdir(parents=True)
+        self.first: dict[str, str] = {}
+        self.now: dict[str, str | None] = {}
+        self.written: dict[str, str] = {}
+        self.tree.write("proc/vmstat", "x 1\npgpgin 1\npgpgout 1\nnr_dirtied 1\n")
+        self.tree.write("proc/90/net/tcp", "  sl  local_address rem_address\n")  # nothing listens
+        modules = {row.name: (row.module, row.kind) for row in SENSES}
+        self.senses: dict[str, Sense] = {}
+        for name, settings in SETTINGS.items():
+            module = __import__(f"costguard.readers.host.{modules[name][0]}", fromlist=[modules[name][1]])
+            self.senses[name] = getattr(module, modules[name][1])(settings, self.tree.place)
+        self.last: dict[str, str] = {}
+        for look in LOOKS:
+            self.last |= {path: what for path, what in look.items() if what is not None}
+        for path in LOOKS[0]:
+            self.first[path] = LOOKS[0][path]
+
+    def play(self, step: int) -> None:
+        """The files of one look."""
+        round_number, place = divmod(step, len(LOOKS))
+        changed = LOOKS[place] if step else LOOKS[0]
+        if place == 0 and step:
+            changed = LOOKS[0] | dict.fromkeys(self.now.keys() - LOOKS[0].keys())
+        for path, what in changed.items():
+            self.now[path] = what
+            self.put(path, what, round_number)
+        for pid in {
+            path.partition("/")[0] for path, what in changed.items() if what is None and path.endswith("/stat")
+        }:
+            if (self.tree.proc / pid).is_dir():
+                self.tree.ends(int(pid))
+
+    def put(self, path: str, what: str | None, rounds: int) -> None:
+        file = self.tree.proc / path
+        if what is None:
+            self.written.pop(path, None)
+            file.unlink(missing_ok=True)
+            return
+        if not path.endswith(("/net/dev", "/io")) and self.written.get(path) == what:
+            return
+        self.written[path] = what
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if what.startswith("->"):
+            target = self.terminal if what.startswith("->/dev/pts/") else what[2:]
+            file.unlink(missing_ok=True)
+            file.symlink_to(target)
+            return
+        if path.endswith("/stat"):
+            what = self.stat(what)
+        elif path.endswith(("/net/dev", "/io")) and rounds and path in self.first:
+            what = gone_on(what, self.first[path], self.last[path], rounds)
+        file.write_text(what)
+
+    def stat(self, text: str) -> str:
+        """On the terminal of this test."""
+        head, _, rest = text.rpartition(")")
+        fields = rest.split()
+        if fields[STAT_TERMINAL] != "0":
+            major, minor = os.major(self.device), os.minor(self.device)
+            fields[STAT_TERMINAL] = str((major << 8) | (minor & 0xFF) | ((minor & ~0xFF) << 12))
+        return f"{head}) {' '.join(fields)}\n"
+
+    def look(self, seconds: float) -> dict[str, Sight]:
+        self.tree.now += seconds
+        self.tree.processes.look()
+        moment = Moment(self.tree.now, BOOTED + self.tree.now)
+        return {name: sense.look(moment, self.tree.processes) for name, sense in self.senses.items()}
+
+
+def gone_on(text: str, first: str, last: str, rounds: int) -> str:
+    """Counters that have grown by as much in each round before."""
+    ends = [re.findall(r"\d+", one) for one in (first, last)]
+    numbers = iter(zip(*ends, strict=True))
+
+    def later(found: re.Match[str]) -> str:
+        begin, end = next(numbers)
+        return str(int(found[0]) + rounds * (int(end) - int(begin)))
+
+    return re.sub(r"\d+", later, text)
+
+
+@contextmanager
+def terminal() -> Iterator[tuple[int, int, str]]:
+    """A real one, on which nobody has typed for hours."""
+    mine, theirs = pty.openpty()
+    try:
+        name = os.ttyname(theirs)
+        os.utime(name, (BOOTED - 9000.0, BOOTED - 9000.0))
+        yield mine, theirs, name
+    finally:
+        os.close(mine)
+        os.close(theirs)
+
+
+@pytest.mark.parametrize("hours", [3, pytest.param(24, marks=pytest.mark.thorough)])
+def test_a_day_of_it_keeps_nothing_up(tmp_path: Path, hours: int) -> None:
+    """Each look at the pace of the recording for a quarter of an hour, then ever so often for a day."""
+    with terminal() as (_, _, name):
+        machine = Machine(tmp_path, name)
+        steps = [EVERY] * 90 + [RATES] * round(hours * 3600 / RATES)
+        for step, seconds in enumerate(steps):
+            machine.play(step)
+            for sense, sight in machine.look(seconds).items():
+                assert sight.active == (), (sense, step)
+                assert sight.unknown in {"", NOT_YET} or sense == "ssh", (sense, sight.unknown)
+        sights = machine.look(EVERY)
+        assert sights["terminals"].seen == "1 terminal, not used"
+        assert {one.name for one in machine.tree.processes.all()} >= {"tmux: server", "bash", "sleep", "unshare", "sh"}
+
+
+@pytest.mark.parametrize("sense", ["terminals", "traffic"])
+def test_the_same_sees_who_is_there(tmp_path: Path, sense: str) -> None:
+    """Else a day of silence would prove nothing."""
+    with terminal() as (mine, theirs, name):
+        machine = Machine(tmp_path, name)
+        for step in range(30):
+            machine.play(step)
+            if step >= 20 and sense == "traffic":
+                table = machine.tree.proc / "1/net/dev"
+                before, name_of, row = table.read_text().partition("eth0:")
+                received, rest = row.split(None, 1)
+                table.write_text(f"{before}{name_of} {int(received) + (step - 19) * 10_000_000} {rest}")
+            if step == 20 and sense == "terminals":
+                os.write(mine, b"x\n")
+                os.read(theirs, 10)
+            active = [one for one, sight in machine.look(EVERY).items() if sight.active]
+            assert active == ([sense] if step >= (20 if sense == "terminals" else 21) else []), step

@@ -1,0 +1,76 @@
+"""That a channel has no address is known at the start, and not when the first warning finds nobody."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costguard.config.addresses import missing
+from costguard.config.job import ConfigureJob
+from costguard.config.worker import configure
+
+
+def effective(**urls: str) -> dict[str, Any]:
+    """A configuration with these channels."""
+    return {"notify": {"channels": {name: {"urls": url} for name, url in urls.items()}}}
+
+
+@pytest.fixture
+def team(tmp_path: Path) -> Path:
+    file = tmp_path / "team.urls"
+    file.write_text("json://team.example.org/\n")
+    file.chmod(0o600)
+    return file
+
+
+def test_where_everything_is_there_nothing_is_said(team: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store in the cloud is asked when it counts."""
+    monkeypatch.setenv("TEAM", "json://x")
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(team.parent))
+    team.parent.joinpath("pager").write_text("json://x")
+    found = effective(team=f"file:{team}", env="env:TEAM", pager="credential:pager", store="secret:x")
+    assert missing(found) is None
+    assert missing(effective()) is None
+
+
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [
+        ("file:/nowhere/team.urls", "/nowhere/team.urls: No such file or directory"),
+        ("file:{folder}", "is no file"),
+        ("file:{folder}/empty", "is empty"),
+        ("file:{folder}/open", "other users can read or change"),
+        ("env:NOBODY_SETS_THIS", "the environment variable NOBODY_SETS_THIS is not set"),
+        ("credential:pager", "systemd gave no credential pager"),
+    ],
+)
+def test_what_is_missing_is_named(team: Path, reference: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With what it means, and what to do; one of two channels is not all."""
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
+    team.parent.joinpath("empty").touch(0o600)
+    team.parent.joinpath("open").write_text("json://x")
+    team.parent.joinpath("open").chmod(0o644)
+    broken = reference.format(folder=team.parent)
+    alone, beside = missing(effective(pager=broken)), missing(effective(pager=broken, team=f"file:{team}"))
+    assert alone is not None
+    assert alone.startswith("nobody beyond this machine is told: pager: ")
+    assert words in alone
+    assert alone.endswith("`sudo systemctl restart costguard`")
+    assert beside is not None
+    assert beside.startswith("not all channels are told: pager: ")
+
+
+def test_a_reload_says_so_too(tmp_path: Path) -> None:
+    """And it is over with the reload after the file was written."""
+    urls = tmp_path / "team.urls"
+    own = tmp_path / "costguard.toml"
+    own.write_text(f'[notify.channels.team]\nurls = "file:{urls}"\n')
+    job = ConfigureJob({"config": str(own), "state_dir": str(tmp_path / "state")}, {})
+    before = configure(job)
+    assert before.effective is not None, before.error
+    assert str(urls) in str(before.effective["unaddressed"])
+    urls.write_text("json://x\n")
+    urls.chmod(0o600)
+    after = configure(job)
+    assert after.effective is not None
+    assert after.effective["unaddressed"] is None

@@ -1,0 +1,100 @@
+"""What is known of who has taken a message: of its own tries alone, and never so much that somebody is not told."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from costguard.notify.delivered import FILES_KEPT, FOLDER, HERE_AGAIN_SECONDS, TRIES_SECONDS, Delivered
+from costguard.notify.job import Draft
+
+WARNING = Draft("m1", "warning", facts={"incident": "b-i1", "due_in_seconds": 900.0})
+
+
+def file_of(folder: Path) -> Path:
+    """The only record."""
+    (found,) = (folder / FOLDER).iterdir()
+    return found
+
+
+def test_a_further_try_knows_who_has_it(tmp_path: Path) -> None:
+    """Under another id, by its incident; each address by itself."""
+    first = Delivered(str(tmp_path), WARNING, again=False)
+    first.keep("team", 1, "Slack")
+    again = Delivered(str(tmp_path), WARNING._replace(id="m2"), again=True)
+    assert [(key, taken.whom) for key, taken in again.taken.items()] == [(("team", 1), "Slack")]
+    assert os.stat(file_of(tmp_path)).st_mode & 0o077 == 0
+
+
+def test_a_new_warning_goes_to_all(tmp_path: Path) -> None:
+    """Of the same incident too: people are warned anew."""
+    Delivered(str(tmp_path), WARNING, again=False).keep("team", 0, "Slack")
+    assert Delivered(str(tmp_path), WARNING, again=False).taken == {}
+    assert Delivered(str(tmp_path), WARNING, again=True).taken == {}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        WARNING._replace(facts={"incident": "b-i2"}),
+        WARNING._replace(kind="acting"),
+        WARNING._replace(kind="countdown"),
+        Draft("m9", "unknown_alarm"),
+    ],
+)
+def test_another_message_is_another_matter(tmp_path: Path, other: Draft) -> None:
+    """A reminder is news, an end even more."""
+    Delivered(str(tmp_path), WARNING, again=False).keep("team", 0, "Slack")
+    assert Delivered(str(tmp_path), other, again=True).taken == {}
+
+
+def test_a_reminder_of_what_nobody_has_heard_is_a_further_try(tmp_path: Path) -> None:
+    """It is the warning for those who have not got it."""
+    Delivered(str(tmp_path), WARNING, again=False).keep("wall", 0, "1 terminal")
+    unheard = WARNING._replace(kind="countdown", facts={**WARNING.facts, "unreached_tries": 3})
+    assert ("wall", 0) in Delivered(str(tmp_path), unheard, again=True).taken
+
+
+@pytest.mark.parametrize("age", [-60.0, TRIES_SECONDS, 86400.0])
+def test_what_is_old_or_from_the_future_does_not_count(tmp_path: Path, age: float) -> None:
+    """After a loss of its state an agent gives the same names to other stories; rather twice than never."""
+    Delivered(str(tmp_path), WARNING, again=False).keep("team", 0, "Slack")
+    file_of(tmp_path).write_text(json.dumps(["team", 0, "Slack", time.time() - age]) + "\n")
+    assert Delivered(str(tmp_path), WARNING, again=True).taken == {}
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '["team"]', '["team","x","y","z"]', "null", "[" * 9000])
+def test_a_record_that_was_cut_off_is_nothing(tmp_path: Path, text: str) -> None:
+    """A worker may be killed while it writes; the lines before count."""
+    Delivered(str(tmp_path), WARNING, again=False).keep("team", 0, "Slack")
+    with file_of(tmp_path).open("a") as file:
+        file.write(text)
+    assert list(Delivered(str(tmp_path), WARNING, again=True).taken) == [("team", 0)]
+
+
+def test_a_terminal_is_left_in_peace_for_a_while(tmp_path: Path) -> None:
+    """Not in the last minutes, and not for ever."""
+    Delivered(str(tmp_path), WARNING, again=False).keep("wall", 0, "1 terminal")
+    again, now = Delivered(str(tmp_path), WARNING, again=True), time.time()
+    assert again.here("wall", now + 5.0) == "1 terminal"
+    assert again.here("wall", now + HERE_AGAIN_SECONDS + 5.0) == ""
+    assert again.here("terminal", now) == ""
+    soon = WARNING._replace(facts={**WARNING.facts, "due_in_seconds": 100.0})
+    assert Delivered(str(tmp_path), soon, again=True).here("wall", now + 5.0) == ""
+
+
+def test_few_files_are_kept(tmp_path: Path) -> None:
+    """The oldest go; names that a file cannot have make one."""
+    for number in range(FILES_KEPT + 5):
+        Delivered(str(tmp_path), Draft(f"../{number}/x", "held"), again=False).keep("team", 0, "Slack")
+    assert len(list((tmp_path / FOLDER).iterdir())) == FILES_KEPT
+
+
+@pytest.mark.parametrize("runtime", ["", "/proc/nowhere"])
+def test_without_a_place_everybody_is_told(runtime: str) -> None:
+    """Nothing is known, and nothing breaks."""
+    record = Delivered(runtime, WARNING, again=False)
+    record.keep("team", 0, "Slack")
+    assert Delivered(runtime, WARNING, again=True).taken == {}
