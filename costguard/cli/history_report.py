@@ -73,7 +73,7 @@ def write_picture(history: str, path: str, since: float, threshold: float | None
     """Read the history and write the picture alone; ``threshold``: of the running agent. Raises CostguardError."""
     from costguard.report.job import DrawJob, PictureFormat
     from costguard.report.page import WIDE
-    from costguard.report.picture import DRAWN_WITHIN_SECONDS, Drawer, install
+    from costguard.report.picture import ASKED_FOR_WITHIN_SECONDS, Drawer, install
 
     now = time.time()
     with query.reading(history) as database:
@@ -83,7 +83,7 @@ def write_picture(history: str, path: str, since: float, threshold: float | None
     form, name = PictureFormat("png", WIDE, DESK_SCALE), str(machine[0]) if machine else ""
     job = DrawJob(folder, begin, now, name, (form,), {"threshold": threshold})
     with Drawer(job) as drawer:
-        drawn = drawer.png(time.monotonic() + DRAWN_WITHIN_SECONDS)
+        drawn = drawer.png(time.monotonic() + ASKED_FOR_WITHIN_SECONDS)
     if not drawn.data:
         hint = install() if drawn.missing else "`costguard history --html FILE` has the same in words"
         raise CostguardError(f"no picture was drawn: {drawn.why}", hint, REFUSED)

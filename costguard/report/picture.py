@@ -18,6 +18,11 @@ PHONE = PictureFormat("png", 420.0, 2.5)
 """As a phone shows it in a chat; a wide screen shows the same, not larger."""
 
 DRAWN_WITHIN_SECONDS = 20.0
+"""For a message, which a picture must not hold up."""
+
+ASKED_FOR_WITHIN_SECONDS = 120.0
+"""For a person who asked for it: a busy machine still has to load the library, and its list of fonts may be new."""
+
 KILLED_WITHIN_SECONDS = 0.2
 """Nobody waits longer for one that even SIGKILL does not end: it hangs with its disk, and the message goes on."""
 
@@ -108,4 +113,4 @@ class Drawer:
 def pictures(job: DrawJob, forms: Sequence[PictureFormat]) -> Drawn:
     """Several pictures of one time, for a page."""
     with Drawer(job._replace(forms=tuple(forms))) as drawer:
-        return drawer.drawn(time.monotonic() + DRAWN_WITHIN_SECONDS)
+        return drawer.drawn(time.monotonic() + ASKED_FOR_WITHIN_SECONDS)
