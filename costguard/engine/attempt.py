@@ -56,7 +56,7 @@ def act(turn: Turn, incident: Incident, due: float, *, blocked: bool) -> None:
     elif attempt.worker and not attempt.ready and turn.at >= incident.outcome_deadline:
         turn.effects.append(Abandon(attempt.worker))
         attempt_failed(turn, incident, "failed", "the worker never became ready", turn.at)
-    elif attempt.ready and free and not turn.hook_works:
+    elif attempt.ready and free and (incident.by_person or not turn.hook_works):  # a person waits for no GPU to settle
         why = "" if incident.by_person else third_stop(turn, incident.action)
         if why:  # the date came in doubt since the warning
             finish(turn, "cannot", why)
