@@ -460,7 +460,9 @@ class Loop:
         if type(event) is Line and event.child == self.gpu_side.reader.child:
             answer = self.gpu_side.line(event.data, now)
             # the first answer of a new reader, which no tick waited for, reaches back over the hole: not to be lost
-            if not self._awaited and (self._reading or answer):
+            if not self._awaited and (
+                answer or (self._reading and not self._arrived)
+            ):  # work may wait behind a late one
                 self._tick(instant)
             return
         self._due_at = None
@@ -486,7 +488,7 @@ class Loop:
             self.host_side.take(event, now.boot)
             if self.host_side.vetoes is not before and reader.alone and not reader.would_cross(now.boot):
                 reader.lapse()  # the next tick comes in its time, also where that reader would say nothing
-            if self._reading and not self._awaited:
+            if self._reading and not self._awaited and not self._arrived:
                 self._tick(now)
         elif self.workers.owns(event.child):
             self._take(self.workers.take(event, now.boot))

@@ -98,7 +98,7 @@ def finish(turn: Turn, done: str, detail: str = "") -> None:
     turn.core = turn.core._replace(phase=DONE)
     remind_at = NEVER if done in GOOD else turn.at + DAY_SECONDS
     turn.ending = turn.ending._replace(done=done, since=turn.at, remind_at=remind_at, rounds=0)
-    announce(turn)
+    announce(turn, turn.at)
 
 
 def answer_request(turn: Turn, fate: str, message: str) -> None:
@@ -108,15 +108,15 @@ def answer_request(turn: Turn, fate: str, message: str) -> None:
         turn.core = turn.core._replace(stop_request=request._replace(fate=fate, message=message, ended=turn.at))
 
 
-def announce(turn: Turn, attempts: int = 1) -> None:
-    """Tell how the incident ended; whether anybody heard it is followed up (`incident.outcome`)."""
+def announce(turn: Turn, at: float, attempts: int = 1) -> None:
+    """Tell at that moment how the incident ended; whether anybody heard it is followed up (`incident.outcome`)."""
     incident, ending = turn.core.incident, turn.ending
     if incident is None:
         return
     tries = {"attempts": attempts} if attempts > 1 else {}
     if turn.core.phase == FAILED:
         # a person's own stop is given up: nobody counts on it in an hour, and the machine's own rules go on
-        again = {} if incident.by_person else {"retry_in_seconds": ending.retry_at - turn.at}
+        again = {} if incident.by_person else {"retry_in_seconds": ending.retry_at - at}
         effect = turn.tell("failed", "critical", error=incident.detail, rounds=ending.rounds, **again, **tries)
     else:
         level = "info" if ending.done in GOOD else "critical"
@@ -185,7 +185,7 @@ def attempt_failed(turn: Turn, incident: Incident, status: str, detail: str, at:
     failures = incident.attempt.failures
     over = incident.requested and not _repeatable(turn, incident)
     if status == "another" or over or failures + 1 >= TRIES_PER_LINK:
-        _next_link(turn, incident, detail)
+        _next_link(turn, incident, detail, at)
         return
     _did_not_stop(turn, incident)
     retry_at = at + RETRY_SECONDS * 2.0**failures
@@ -201,13 +201,13 @@ def _repeatable(turn: Turn, incident: Incident) -> bool:
     return incident.action in CLOUD_ACTIONS and incident.link < len(turn.rules.actions)  # else another policy has come
 
 
-def _next_link(turn: Turn, incident: Incident, detail: str) -> None:
+def _next_link(turn: Turn, incident: Incident, detail: str, at: float) -> None:
     """The next action of the list, decided again on fresh readings; or FAILED."""
     _did_not_stop(turn, incident)
     turn.incident = turn.incident._replace(detail=detail)
     link = incident.link + 1
     if link >= len(turn.rules.actions):
-        _fail(turn, incident, detail)
+        _fail(turn, incident, detail, at)
         return
     action = turn.rules.actions[link]
     turn.core = turn.core._replace(phase=WARNING)
@@ -219,15 +219,15 @@ def _next_link(turn: Turn, incident: Incident, detail: str) -> None:
         turn.tell("next_action", "warning", error=detail)
 
 
-def _fail(turn: Turn, incident: Incident, detail: str) -> None:
-    """No action of the list could be carried out: people are told, and it is tried anew later."""
+def _fail(turn: Turn, incident: Incident, detail: str, at: float) -> None:
+    """No action of the list could be carried out: people are told at that moment, and from then on it is a while until a new try."""
     turn.attempt = turn.attempt._replace(worker="", ready=False)
     rounds = turn.ending.rounds + (not incident.by_person)
-    retry_at = turn.at + min(DAY_SECONDS, FIRST_ROUND_SECONDS * 2.0 ** max(0, rounds - 1))
+    retry_at = at + min(DAY_SECONDS, FIRST_ROUND_SECONDS * 2.0 ** max(0, rounds - 1))
     turn.core = turn.core._replace(phase=FAILED)
-    turn.ending = turn.ending._replace(since=turn.at, retry_at=retry_at, remind_at=turn.at + DAY_SECONDS, rounds=rounds)
+    turn.ending = turn.ending._replace(since=turn.at, retry_at=retry_at, remind_at=at + DAY_SECONDS, rounds=rounds)
     answer_request(turn, "failed", detail)
-    announce(turn)
+    announce(turn, at)
 
 
 def _confirm(turn: Turn, incident: Incident, at: float) -> None:
@@ -263,7 +263,7 @@ def confirm_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
     if event.status == "done":
         finish(turn, "acted", event.detail)
     elif event.status == "failed":
-        _next_link(turn, incident, event.detail)
+        _next_link(turn, incident, event.detail, event.at)
     elif waited < UNDER_WAY.get(event.status, CONFIRM_WITHIN_SECONDS):
         if event.status == "pending" and not incident.attempt.seen_stopping:
             turn.tell("stopping", "warning", error=event.detail, proof=incident.proof)
@@ -272,6 +272,6 @@ def confirm_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
         pause = min(CONFIRM_EVERY_SECONDS, max(FIRST_CONFIRM_SECONDS, waited))
         turn.attempt = turn.attempt._replace(confirm_at=event.at + pause)
     elif event.status in UNDER_WAY:
-        _next_link(turn, incident, f"{NOT_DONE[event.status]} after {waited / 60.0:.0f} min")
+        _next_link(turn, incident, f"{NOT_DONE[event.status]} after {waited / 60.0:.0f} min", event.at)
     else:
         finish(turn, "unknown", event.detail)

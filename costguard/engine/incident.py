@@ -177,7 +177,7 @@ def _latched(turn: Turn, incident: Incident | None) -> None:
     elif turn.at >= ending.remind_at:
         turn.ending = ending._replace(remind_at=NEVER if ending.done in GOOD else turn.at + DAY_SECONDS)
         if incident is not None and incident.announcement.effect:
-            announce(turn, incident.announcement.attempts + 1)
+            announce(turn, turn.at, incident.announcement.attempts + 1)
         else:
             detail, money = incident.detail if incident else "", turn.cost(turn.at - ending.since)
             turn.tell("reminder", "critical", done=ending.done, error=detail, money=money)

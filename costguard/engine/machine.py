@@ -79,7 +79,8 @@ def step(state: State, event: Event, policy: Policy) -> Step:
     turn.core = turn.core._replace(unchanged_until=-NEVER)
     after = turn.state
     check(state, after, turn.effects, rules)
-    return Step(after, tuple(turn.effects), Sentence(after, rules, turn.wall))
+    # the sentence dates moments by the state's own time, which is that of the last tick
+    return Step(after, tuple(turn.effects), Sentence(after, rules, turn.wall - (event.at - after.at)))
 
 
 _judged: tuple[object, ...] = (None,) * 4

@@ -248,6 +248,23 @@ def test_failed_is_tried_again_with_a_new_warning_ever_more_rarely() -> None:
     assert "cannot" not in world.kinds(), "what failed is no stop"
 
 
+def test_what_failed_is_tried_again_when_that_was_said() -> None:
+    """A guard that stood still hears late that it failed: the pause, and every date that is told, count from then on."""
+    world = until(World(IDLE, 1), "ACTING")
+    (request,) = [effect.id for effect in world.pending.values() if isinstance(effect, Go)]
+    world.answer(request, "unknown")
+    (question,) = [effect.id for effect in world.pending.values() if isinstance(effect, Confirm)]
+    world.now, world.wall = world.now + 700.0, world.wall + 700.0
+    world.answer(question, "failed", after=0.0)
+    told, heard = next(e for _, e in world.effects if isinstance(e, Tell) and e.kind == "failed"), world.now
+    assert told.facts["retry_in_seconds"] == pytest.approx(3600.0)
+    said = sentence(world).partition("next try")[2]
+    world.tick(QUIET)
+    assert sentence(world).partition("next try")[2] == said, "one date, in a tick and between two"
+    until(world, "WARNING", 4000.0)
+    assert 0.0 <= world.now - heard - 3600.0 <= 10.0
+
+
 def test_a_retry_that_is_due_does_not_outlive_a_persons_stop() -> None:
     """I4: FAILED, then a person's stop carried out; the old retry must not act once more."""
     world = until(World(IDLE._replace(kill_action="command"), 1), "FAILED", Go="failed")

@@ -120,6 +120,21 @@ def test_the_pardon_ends_with_the_worker_and_is_given_once() -> None:
     assert world.phase() == "WATCHING"
 
 
+def test_a_stop_by_hand_does_not_wait_until_the_gpus_have_settled() -> None:
+    """Nothing that they show stands against it: it goes out with the first look after its worker is ready."""
+    world = World(UNBROKEN, 1)
+    world.tick(BUSY)
+    world.ask_stop()
+    world.tick(BUSY)
+    (attempt,) = [effect.id for effect in world.pending.values() if isinstance(effect, Prepare)]
+    world.answer(attempt, "saving")
+    world.tick(BUSY)
+    assert released(world) == []
+    world.answer(attempt, "ready")
+    world.tick(BUSY, dt=1.0)
+    assert released(world) == [world.now]
+
+
 def test_a_restart_ends_it_for_the_hook_died_with_its_worker() -> None:
     """What works after that is somebody else."""
     world, attempt = preparing(UNBROKEN._replace(grace=900.0))

@@ -63,6 +63,21 @@ def test_work_that_was_told_while_the_guard_stood_still_counts(stall: float) -> 
     assert later >= told + 300.0
 
 
+def test_work_that_waits_behind_an_answer_that_came_too_late_is_heard_first() -> None:
+    """A deadline goes by a GPU that cannot be read: a guard that stood still hears all that was written meanwhile before it decides."""
+    watch = Told()
+    script = [Phase(1400.0, 0.0), Phase(9000.0, 0.9)]
+    host = SimHost(Machine(gpus=1, script=script, counters=False, ring=180.0), seed=3, watch=watch)
+    settings = effective(interval=60.0, kill_action="command", mode="live", lifetime=1500.0, unused_after=None)
+    host.world.at(1200.0, lambda: host.signal("TERM"))
+    Loop(host, settings, host.start()).run()
+    again = SimHost(world=host.world, watch=watch, until=5000.0)
+    again.stall(600.0)  # from its first question on, over the deadline
+    Loop(again, settings, again.start()).run()
+    assert watch.at["deadline passed"] > 1800.0
+    assert "warning" not in watch.at
+
+
 def gpu_side() -> GpuSide:
     """Of a guard whose reader answers by itself; its first answer was observed."""
     host = SimHost(Machine(gpus=1, script=[FOREVER]))
