@@ -460,9 +460,8 @@ class Loop:
         if type(event) is Line and event.child == self.gpu_side.reader.child:
             answer = self.gpu_side.line(event.data, now)
             # the first answer of a new reader, which no tick waited for, reaches back over the hole: not to be lost
-            if not self._awaited and (
-                answer or (self._reading and not self._arrived)
-            ):  # work may wait behind a late one
+            # what came too late is followed by all that was written while the guard stood still: work, perhaps
+            if not self._awaited and (answer or (self._reading and not self._arrived)):
                 self._tick(instant)
             return
         self._due_at = None
