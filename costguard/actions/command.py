@@ -49,9 +49,9 @@ class Command:
         return Plan("command", "go", (_BILL,), command=facts.argv)
 
     def execute(self, plan: Plan, context: Context) -> Result:
-        """Run it in its own process group; the whole group is ended at the deadline."""
+        """Run it in its own process group, with the variables of this moment; the whole group is ended at the deadline."""
         limit = min(effect.timeout(context.settings, DEFAULT_SECONDS), context.deadline)
-        return effect.run_own(context, "the command", plan.command, limit, environment(context))
+        return effect.run_own(context, "the command", arguments(context), limit, environment(context))
 
     def confirm(self, context: Context, recorded: Result | None) -> Result:
         """Only its executor knows what the command did."""

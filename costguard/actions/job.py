@@ -28,6 +28,8 @@ class ActionAnswer(NamedTuple):
 
 
 class Release(NamedTuple):
-    """The release of a worker that is ready."""
+    """The release of a worker that is ready, and how the machine stands now; no ``sentence``: as when it was prepared."""
 
     go: bool
+    sentence: str = ""
+    idle_seconds: float = 0.0

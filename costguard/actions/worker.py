@@ -71,8 +71,11 @@ def act(action: Action[Any], context: Context) -> None:
     if not decided.may_act:
         return
     say(ActionAnswer(ready=True))
-    if not _go():
+    release = _release()
+    if not release.go:
         return
+    if release.sentence:
+        context = context._replace(sentence=release.sentence, idle_seconds=release.idle_seconds)
     saved = hook.before_action(decided, context) if context.asks else decided
     outcome = sigterm.after(perform(action, decided, context), context)
     lost = [finding.text for finding in saved.findings[len(decided.findings) :]]
@@ -134,11 +137,11 @@ def say_plan(decided: Plan) -> None:
     say(ActionAnswer(plan=decided._replace(command=())))
 
 
-def _go() -> bool:
+def _release() -> Release:
     try:
-        return from_line(Release, sys.stdin.buffer.readline()).go
+        return from_line(Release, sys.stdin.buffer.readline())
     except MalformedError:  # or the end of input
-        return False
+        return Release(False)
 
 
 if __name__ == "__main__":

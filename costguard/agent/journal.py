@@ -32,6 +32,7 @@ PREFIXES: Mapping[str, str] = {
     "deadline_passed": "deadline passed",
     "came_back": "came back",
     "state_lost": "saved state lost",
+    "unguarded": "NOT GUARDED",
     "closed": "confirmed",
     "countdown": "countdown",
     "deadline_ahead": "deadline ahead",

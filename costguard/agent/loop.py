@@ -30,7 +30,7 @@ from costguard.agent.tag_settings import changes
 from costguard.agent.task import Part
 from costguard.agent.workers import Workers
 from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Save, Tell
-from costguard.engine.events import Began, Event, Outcome, Tick
+from costguard.engine.events import Began, Event, Leaving, Outcome, Tick
 from costguard.engine.machine import Step, step
 from costguard.engine.narrate import STARTING, Sentence
 from costguard.engine.observation import Observation, Unknown, Veto
@@ -416,7 +416,7 @@ class Loop:
                     self._saving.add(effect.id)
                     outcome = self.workers.start(effect, at, self._circumstances())
             case Go():
-                outcome = self.workers.go(effect, at)
+                outcome = self.workers.go(effect, at, self._circumstances())
             case Abandon():
                 self.workers.abandon(effect.id)
             case Leave():
@@ -613,6 +613,7 @@ class Loop:
         """End cleanly: save the state, end what waits; what acts finishes by itself."""
         self.host.service("STOPPING=1")
         now = self.host.clock()
+        self._step(Leaving(now.boot))
         self.memory.save(self._last.state, self._readers())
         self.memory.commit(self._last.state, now)
         self.gpu_side.reader.stop()

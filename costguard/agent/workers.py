@@ -220,13 +220,13 @@ class Workers:
         self._running.append(worker)
         return None
 
-    def go(self, effect: Go, now: float) -> Outcome | None:
-        """Let a waiting worker act. Returns its outcome if it is gone."""
+    def go(self, effect: Go, now: float, given: Circumstances) -> Outcome | None:
+        """Let a waiting worker act, under the circumstances of this moment. Returns its outcome if it is gone."""
         for worker in self._running:
             if worker.effect == effect.id:
                 worker.kind = "act"
                 worker.task.deadline = now + deadlines.act(self._action_time(effect.action)).killed
-                if worker.task.send(to_line(Release(True))):
+                if worker.task.send(to_line(Release(True, given.sentence, given.idle_seconds))):
                     return None
                 self._drop(worker)
                 break

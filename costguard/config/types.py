@@ -136,7 +136,7 @@ KINDS = (
     "warning", "cancelled", "would_act", "acting", "accepted", "done", "cannot", "failed", "unknown_alarm",
     "unknown_recovered", "weak_sign", "kept_up", "held", "hold_ended", "notice", "notes", "finding", "preflight_refused",
     "preflight_passed", "next_action", "asking", "stopping", "outcome_unknown", "reminder", "deadline_passed", "came_back",
-    "closed", "state_lost", "armed", "countdown", "deadline_ahead", "deadline_extended",
+    "closed", "state_lost", "unguarded", "armed", "countdown", "deadline_ahead", "deadline_extended",
     "summary",
 )  # fmt: skip
 """Every kind of message; a test compares it with those that can be written (`costguard.notify.compose`)."""

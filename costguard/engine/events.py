@@ -125,4 +125,10 @@ class Finding(NamedTuple):
     words: str
 
 
-Event = Tick | Devices | Began | Outcome | AskHold | AskExtend | AskRelease | AskStop | Notice | Finding
+class Leaving(NamedTuple):
+    """The guard is told to end, with whatever is open."""
+
+    at: float
+
+
+Event = Tick | Devices | Began | Outcome | AskHold | AskExtend | AskRelease | AskStop | Notice | Finding | Leaving

@@ -100,7 +100,7 @@ def _warn(turn: Turn) -> None:
     """Begin a countdown. Where the owner gives people no time to react, nothing waits for the delivery."""
     grace = turn.rules.policy.grace
     turn.incident = turn.incident._replace(warned=turn.at if grace <= 0 else None)
-    turn.announcement = turn.announcement._replace(exhausted=False, reached="", reminded=0)
+    turn.announcement = turn.announcement._replace(exhausted=False, reached="", reminded=0, unguarded=False)
     due = max(turn.at + grace, may_act_at(turn.core, turn.rules))
     _send_warning(turn, due - turn.at, 1, rounds=turn.ending.rounds)
 
@@ -151,6 +151,14 @@ def _await_warning(turn: Turn, incident: Incident) -> None:
     elif announcement.effect and turn.at >= incident.outcome_deadline:
         lost = Outcome(turn.at, announcement.effect, "failed", "its delivery was never reported")
         _told(turn, incident, lost)
+
+
+def leave(turn: Turn) -> None:
+    """The guard ends in a countdown that people know of: they hear that nobody carries it out now."""
+    incident = turn.core.incident
+    if turn.core.phase == WARNING and incident is not None and turn.live and incident.warned is not None:
+        turn.tell("unguarded", "warning")
+        turn.announcement = turn.announcement._replace(unguarded=True)
 
 
 def back_to_watching(turn: Turn, why: str) -> None:

@@ -20,6 +20,7 @@ from costguard.engine.events import (
     Devices,
     Event,
     Finding,
+    Leaving,
     Notice,
     Outcome,
     Tick,
@@ -266,6 +267,8 @@ def _other(turn: Turn, event: Event) -> None:
             people.stop(turn, event)
         case Notice():
             incident.notice(turn, event)
+        case Leaving():
+            incident.leave(turn)
         case Finding():
             turn.tell("finding", "warning", gpu=label(turn.core, event.gpu), code=event.code, text=event.words)
         case Tick():

@@ -35,6 +35,13 @@ def limits(state: State, rules: Rules, wall: float, *, synced: bool | None) -> l
     return found
 
 
+def first(state: State, rules: Rules, wall: float, *, synced: bool | None) -> str:
+    """The name of the earliest limit; empty where there is none."""
+    return min(
+        limits(state, rules, wall, synced=synced), key=lambda limit: limit.at, default=Limit("", NEVER, None)
+    ).name
+
+
 def limit_at(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
     """The earliest limit, before anybody extended it; NEVER where there is none."""
     return min([limit.at for limit in limits(state, rules, wall, synced=synced)], default=NEVER)

@@ -179,6 +179,7 @@ def _grant(turn: Turn, granted: Hold, seconds: float, *, ended: str) -> None:
             "hold": granted.reason,
             "hold_seconds": seconds,
             "hold_until_wall": until,
+            "holders": [hold.owner for hold in holds if hold.key != granted.key],
         }
         facts |= {"ended_countdown": True, "overtakes": ended} if ended else {}
         told = _tell(turn, "held", granted.key, told, facts, always=bool(ended) or granted.uid == ROOT)

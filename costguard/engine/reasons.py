@@ -50,7 +50,7 @@ class Reason(NamedTuple):
 
     name: str
     title: str
-    why: str  # as messages say it, of ``below``, ``during``, ``gpus`` and ``owner``
+    why: str  # as messages say it, of ``below``, ``during``, ``gpus``, ``owner`` and ``limit``
     # what each obstacle does to it, for the documentation
     work_seen: str
     unknown: str
@@ -123,7 +123,7 @@ def _unknown_stands(moment: Moment) -> Standing:
 DEADLINE = Reason(
     name="deadline",
     title="deadline",
-    why="the deadline (lifetime, lease or budget) has passed",
+    why="{limit}",
     work_seen="told; cancels unless deadline.stop_busy",
     unknown="told",
     reader_veto="told",

@@ -59,7 +59,7 @@ INCIDENT = {
     "released": "attempt.announced", "retry": "attempt.retry_at", "asked": "attempt.requested_at", "proof": "proof",
     "receipt": "receipt", "confirm": "attempt.confirm_effect", "recheck": "attempt.confirm_at",
     "stopping": "attempt.seen_stopping", "lost": "outcome_deadline", "detail": "detail",
-    "reminded": "announcement.reminded", "saving": "saving_since", "saved": "saving_ended",
+    "reminded": "announcement.reminded", "unguarded": "announcement.unguarded", "saving": "saving_since", "saved": "saving_ended",
 }  # fmt: skip
 
 TRACK = {"loud": "busy", "since": "since", "known_since": "known_since", "past": "past", "lost": "unknown_since"}

@@ -75,6 +75,7 @@ class Announcement(NamedTuple):
     exhausted: bool = False  # nobody beyond this machine got the warning, however often it was tried
     reached: str = ""  # whom the warning reached, as the delivery says; of an exhausted one the terminals alone
     reminded: int = 0  # how many reminders of the countdown were sent
+    unguarded: bool = False  # people were told that nobody carries the countdown out
 
 
 class Attempt(NamedTuple):

@@ -2,6 +2,7 @@
 
 from typing import Generic, TypeVar, cast
 
+from costguard.engine import overdue
 from costguard.engine.effects import Effect, Tell
 from costguard.engine.idleness import concerned
 from costguard.engine.observation import Device
@@ -153,6 +154,8 @@ class Turn:
             common["findings"] = [list(finding) for finding in findings if ran or finding[0] != HOOK_FAILED]
             if incident.announcement.exhausted:
                 common["unreached_tries"] = incident.announcement.attempts
+            if reason_of(incident).by_date:
+                common["limit"] = overdue.first(self.state, self.rules, self.wall, synced=self.synced)
             if incident.receipt:
                 common["receipt"] = incident.receipt
         return common

@@ -108,6 +108,17 @@ def _countdown(facts: Facts) -> tuple[str, Lines]:
 LIMITS = {"lifetime": "its lifetime ends", "lease": "its lease ends", "budget": "its budget is spent"}
 
 
+PASSED = {
+    "lifetime": "its lifetime is over",
+    "lease": "its lease has ended",
+    "budget": "its budget is spent",
+}
+
+
+def _passed(facts: Facts) -> str:
+    return PASSED.get(facts.text("limit"), "the deadline (lifetime, lease or budget) has passed")
+
+
 def _deadline_ahead(facts: Facts) -> tuple[str, Lines]:
     limit = LIMITS.get(facts.text("limit"), "its deadline passes")
     verb = "would" if facts.dry else "will"
@@ -379,6 +390,19 @@ def _state_lost(facts: Facts) -> tuple[str, Lines]:
     ]
 
 
+def _unguarded(facts: Facts) -> tuple[str, Lines]:
+    again = (
+        f"The {facts.deed.noun} requested by {_requester(facts)} is cancelled then."
+        if facts.text("reason") == PERSON
+        else "It goes on with the countdown then, or begins a new one."
+    )
+    bill = "the machine stays up and billed" if facts.ends_bill else f"the {facts.deed.noun} does not come"
+    return f"{facts.machine}: costguard has ended in the countdown", [
+        f"Unless it is started again, {bill}: `sudo systemctl start costguard`. {again}",
+        _price(facts),
+    ]
+
+
 def _requester(facts: Facts) -> str:
     return facts.text("owner") or "somebody"
 
@@ -457,9 +481,16 @@ def _held(facts: Facts) -> tuple[str, Lines]:
     until = facts.number("hold_until_wall")
     end = f" until {clock(until, until - (seconds or DAY))}" if until is not None else ""
     length = f" for {duration(seconds)}" if seconds is not None and not end else ""
+    others = facts.names("holders")
+    last = (
+        "the last of these holds ends. Each owner or root can end it"
+        if others
+        else "the hold ends. Its owner or root can end it"
+    )
     return f"{facts.machine} is held{by}{end or length}", [
         sentence(f"reason given: {reason}" if reason else ""),
-        "Nothing is stopped until the hold ends. Its owner or root can end it: `costguard release`.",
+        f"It is also held by {listed(others)}." if others else "",
+        f"Nothing is stopped until {last}: `costguard release`.",
         _price(facts),
     ]
 
@@ -469,13 +500,12 @@ _AFTER_HOLD = "The rules apply again. A new warning comes before any stop. To ho
 
 
 def _hold_ended(facts: Facts) -> tuple[str, Lines]:
-    owner, reason = facts.text("owner"), facts.text("hold")
+    owner, reason, others = facts.text("owner"), facts.text("hold"), facts.names("holders")
+    left = f"It is still held by {listed(others)}." if others else _AFTER_HOLD
     if reason == "released":
-        others = facts.names("holders")
-        left = f"It is still held by {listed(others)}." if others else _AFTER_HOLD
         return f"{facts.machine}: hold released" + (f" by {owner}" if owner else ""), [left]
     of = f" by {owner}" if owner else ""
-    return f"{facts.machine}: hold{of} has ended", [sentence(f"reason given: {reason}" if reason else ""), _AFTER_HOLD]
+    return f"{facts.machine}: hold{of} has ended", [sentence(f"reason given: {reason}" if reason else ""), left]
 
 
 def _notice(facts: Facts) -> tuple[str, Lines]:
@@ -550,6 +580,7 @@ _KINDS: dict[str, Callable[[Facts], tuple[str, Lines]]] = {
     "came_back": _came_back,
     "closed": _closed,
     "state_lost": _state_lost,
+    "unguarded": _unguarded,
     "countdown": _countdown,
     "deadline_ahead": _deadline_ahead,
     "deadline_extended": _deadline_extended,
@@ -588,7 +619,11 @@ def _reason(facts: Facts) -> str:
     during = f" for {duration(window)}" if window is not None else ""
     below = f" below {percent(threshold)}" if threshold is not None else " too low"
     why = WHY.get(reason)
-    return "" if why is None else "why: " + why.format(below=below, during=during, gpus=gpus, owner=_requester(facts))
+    return (
+        ""
+        if why is None
+        else "why: " + why.format(below=below, during=during, gpus=gpus, owner=_requester(facts), limit=_passed(facts))
+    )
 
 
 def _readings(facts: Facts) -> str:

@@ -14,7 +14,8 @@ COUNTDOWN = frozenset(("warning", "countdown"))
 """Kinds after which a countdown runs."""
 
 ENDS = frozenset(
-    ("cancelled", "held", "acting", "would_act", "cannot", "failed", "done", "closed", "came_back", "state_lost", "notice")
+    ("cancelled", "held", "acting", "would_act", "cannot", "failed", "done", "closed", "came_back", "state_lost", "notice",
+     "unguarded")
 )  # fmt: skip
 """Kinds after which none does."""
 

@@ -7,6 +7,7 @@ import pytest
 
 from costguard.engine import AskExtend, Finding, Known, Notice, Policy, Veto
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Tell
+from costguard.engine.events import Leaving
 from tests.engine.test_acting import IDLE, until
 from tests.engine.world import BUSY, DARK, EPOCH, QUIET, World
 
@@ -17,6 +18,7 @@ COMMON = {
     "mode", "instance", "phase", "action", "gpus", "threshold", "window", "grace", "wall", "stop_below_load",
     "price_per_hour", "currency", "hold_left", "incident", "reason", "owner", "findings",
 }  # fmt: skip
+PROVEN = Known(0.0, (), 60.0)  # through the restart too
 SIGN = Known(0.0, ("power 30 W above idle",), 60.0)
 
 
@@ -115,6 +117,22 @@ def checked(*words: str) -> World:
     return world
 
 
+def warned(**changes: Any) -> World:
+    """In a countdown of which people know."""
+    return say(until(machine(**changes), "WARNING"), Tell, "delivered")
+
+
+def left(world: World) -> World:
+    """Its guard is told to end."""
+    world.send(Leaving(world.now))
+    return world
+
+
+def restarted(world: World) -> World:
+    world.restart()
+    return world
+
+
 def noticed(*, dated: bool = True) -> World:
     world = ran(machine(), 50.0, BUSY)
     world.send(Notice(world.now, world.now + 120.0, "spot interruption", "terminate", dated))
@@ -134,9 +152,14 @@ def held() -> World:
     return world
 
 
-def released() -> World:
+def held_by_two() -> World:
     world = held()
     world.hold(3600.0, "bob", 1001)
+    return world
+
+
+def released() -> World:
+    world = held_by_two()
     world.release(1000, everything=False)
     return world
 
@@ -265,6 +288,9 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
         "why": "the machine restarted in the meantime"}),
     "cancelled, no state": (without_state, "cancelled", "warning", "WATCHING stop idle", {"why": "costguard lost its state for this boot"}),
     "cancelled, work after a failure": (lambda: ran(failing(machine()), 40.0, BUSY), "cancelled", "info", "FAILED stop idle", {"why": "work was seen"}),
+    "unguarded": (lambda: left(warned()), "unguarded", "warning", "WARNING stop idle", {}),
+    "unguarded, and guarded again": (lambda: ran(restarted(left(warned())), 10.0, PROVEN), "countdown", "warning", "WARNING stop idle", {
+        "due_in_seconds": 50.0, "due_wall": EPOCH + 360.0}),
     "state_lost": (without_state, "state_lost", "warning", "WATCHING stop", {}),
     "came_back": (asleep, "came_back", "info", "WARNING stop idle", {"acted": False}),
     "closed": (lambda: booted(confirming(), 7190.0), "closed", "info", "WATCHING stop idle", {
@@ -275,7 +301,9 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
     "notice": (noticed, "notice", "critical", "WATCHING stop", {"why": "spot interruption", "change": "terminate", "due_in_seconds": 120.0}),
     "notice, undated": (lambda: noticed(dated=False), "notice", "critical", "WATCHING stop", {"why": "spot interruption", "change": "terminate"}),
     "finding": (found, "finding", "warning", "WATCHING stop", {"gpu": "GPU 0 (A100)", "code": "xid", "text": "Xid 79"}),
-    "held": (held, "held", "info", "WATCHING stop ann", {"hold": "why", "hold_seconds": 7200.0, "hold_until_wall": EPOCH + 50.0 + 7200.0}),
+    "held": (held, "held", "info", "WATCHING stop ann", {"hold": "why", "hold_seconds": 7200.0, "hold_until_wall": EPOCH + 50.0 + 7200.0, "holders": []}),
+    "held by two": (held_by_two, "held", "info", "WATCHING stop bob", {
+        "hold": "why", "hold_seconds": 3600.0, "hold_until_wall": EPOCH + 50.0 + 3600.0, "holders": ["ann"]}),
     "released": (released, "hold_ended", "info", "WATCHING stop ann", {"hold": "released", "holders": ["bob"]}),
     "hold_ended": (lambda: ran(held(), 7200.0, QUIET), "hold_ended", "info", "WATCHING stop ann", {"hold": "why"}),
     "hold_ended, while it was off": (held_over_a_boot, "hold_ended", "info", "WATCHING stop ann", {"hold": "why"}),

@@ -289,6 +289,17 @@ def test_a_command_gets_its_variables_literally(machine: Machine) -> None:
     assert not (machine.root / "owned").exists()
 
 
+def test_a_command_gets_the_variables_of_the_moment_in_which_it_runs(machine: Machine) -> None:
+    """It was prepared minutes before: what the machine looked like then is no news."""
+    hook = machine.tool("hook", 'echo "$COSTGUARD_SENTENCE|$COSTGUARD_IDLE_SECONDS"')
+    settings = {"run": [hook, "{idle_seconds}", "{reason}"]}
+    job = machine.job("act", "command", settings=settings, sentence="idle for 5m", idle_seconds=300.0, reason="idle")
+    worker = machine.start(job)
+    out, _ = worker.communicate(b'{"go":true,"sentence":"idle for 9m","idle_seconds":540.2}\n', timeout=30)
+    assert machine.calls == ["hook 540 idle"]
+    assert json.loads(out.splitlines()[-1])["outcome"]["detail"].endswith("idle for 9m|540")
+
+
 @pytest.mark.parametrize(("script", "proof"), [("exit 3", "exit code 3"), ("kill -9 $$", "signal 9")])
 def test_a_failing_command_is_a_failure(machine: Machine, script: str, proof: str) -> None:
     """The exit code or the signal is the proof."""

@@ -71,6 +71,8 @@ class Tidings:
             first = min(judge.holds.until.values(), default=-NEVER)
             if first > at + 1.0:
                 judge.breaks(f"I8: a hold that lasts {first - at:.0f} s more is said to be over")
+        elif kind == "unguarded" and judge.stage != "warned":
+            judge.breaks("the guard of a countdown is missed that does not run")
         elif kind == "done":
             self._done(facts)
 

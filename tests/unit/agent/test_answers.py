@@ -40,7 +40,7 @@ def said(effect: Any, *lines: Any, go: bool = False) -> list[Outcome]:
     for number, line in enumerate(lines):
         found.append(wrote(crew, child, line if isinstance(line, bytes) else json.dumps(line).encode(), 11.0 + number))
         if go and number == len(lines) - 2:
-            assert crew.go(Go("e1", "shutdown", "i1"), 12.0) is None
+            assert crew.go(Go("e1", "shutdown", "i1"), 12.0, Circumstances()) is None
     found.append(ended(crew, child, 0, 20.0))
     assert not crew.owns(child)
     return [one for one in found if one is not None]
@@ -136,7 +136,7 @@ def test_only_the_worker_that_is_meant_is_ended() -> None:
     ):
         begin(crew, effect, 10.0)
     tell, one, two, check = host.children
-    crew.go(Go("a2", "shutdown", "i1"), 20.0)
+    crew.go(Go("a2", "shutdown", "i1"), 20.0, Circumstances())
     crew.abandon("a1")
     crew.abandon("a2")
     assert [crew.owns(child) for child in (tell, one, two, check)] == [True, False, True, True]
@@ -175,11 +175,11 @@ def test_a_worker_that_waits_ready_may_wait_and_one_that_was_released_has_the_ti
         wrote(crew, child, b'{"plan":{"action":"shutdown","verdict":"go"}}', 11.0)
         wrote(crew, child, b'{"ready":true}', 12.0)
         assert crew.deadline == 12.0 + deadlines.READY_KILLED_SECONDS
-        assert crew.go(Go("e1", "shutdown", "i1"), 50.0) is None
+        assert crew.go(Go("e1", "shutdown", "i1"), 50.0, Circumstances()) is None
         assert crew.deadline == 50.0 + deadlines.act(given).killed
         gone = ended(crew, child, -9, 60.0)
         assert gone == Outcome(60.0, "e1", "unknown", "the worker failed: it exited without a result (signal 9)")
-        gone = crew.go(Go("e1", "shutdown", "i1"), 61.0)
+        gone = crew.go(Go("e1", "shutdown", "i1"), 61.0, Circumstances())
         assert gone is not None
         assert (gone.effect, gone.status) == ("e1", "failed")
 

@@ -143,3 +143,25 @@ def test_a_check_of_a_configuration_is_not_left_behind() -> None:
     assert loop.run() == 0
     assert host.now < 1010.0
     assert "Configurer" not in [type(program).__name__ for program in host.children.values()]
+
+
+def told(mode: str, until: float) -> list[str]:
+    """What people got of a machine that idles from its start, whose guard is ended at that time and started again later."""
+    messages, again = Messages(), Messages()
+    config = effective(mode=mode, kill_duration=300.0, unused_after=300.0, grace=600.0, boot_grace=0.0)
+    host = SimHost(Machine(gpus=1, script=[]), seed=3, until=until, watch=messages)
+    Loop(host, config, host.start()).run()
+    later = SimHost(world=host.world, until=host.world.now + 60.0, watch=again)
+    Loop(later, config, later.start()).run()
+    return [*messages.got, "-", *again.got]
+
+
+def test_people_hear_that_a_countdown_has_lost_its_guard_and_that_it_has_one_again() -> None:
+    """They were told of a stop: without it they count on an end of the bill that does not come."""
+    assert told("live", 600.0) == ["warning", "unguarded", "-", "countdown", "unguarded"]
+
+
+@pytest.mark.parametrize(("mode", "until"), [("dry-run", 600.0), ("live", 200.0)])
+def test_an_end_that_changes_nothing_for_people_is_no_news(mode: str, until: float) -> None:
+    """Nobody counts on a stop that was never announced, nor on that of a dry run."""
+    assert "unguarded" not in told(mode, until)[:3]

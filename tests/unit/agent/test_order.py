@@ -58,7 +58,7 @@ class Recorded(SimHost):
 
     def send(self, child: int, line: bytes) -> bool:
         """The release of a worker, with what is on record then."""
-        if line == b'{"go":true}':
+        if line.startswith(b'{"go":true'):
             lasting = json.loads(self.world.runtime[COMMITMENTS])["data"]["incident"]
             self.released.append((self.on_record()["phase"], lasting and lasting["asked"]))
         return super().send(child, line)

@@ -129,7 +129,7 @@ def test_a_guard_that_was_away_does_not_carry_it_out(how: str, away: float) -> N
     host.world.pass_time(away)
     life(SimHost(world=host.world, until=host.world.now + 1000.0, watch=second, faults=Faults()))
     assert first.acts + second.acts == []
-    assert first.of_the_wish() == []
+    assert first.of_the_wish() == (["unguarded"] if how == "TERM" else [])
     assert second.of_the_wish() == ["cancelled"]
     assert "guard restarted" in str(next(facts["why"] for _, kind, facts in second.told if kind == "cancelled"))
 
@@ -162,7 +162,7 @@ def test_a_state_that_is_lost_within_the_boot_is_told(damage: str) -> None:
     first, second = Ears(), Ears()
     host = SimHost(Machine(gpus=1, script=[Phase(900.0, 0.9), Phase(9**9, 0.0)]), seed=3, until=4800.0, watch=first)
     life(host)
-    assert [kind for _, kind, _ in first.told] == ["warning"]
+    assert [kind for _, kind, _ in first.told] == ["warning", "unguarded"]
     runtime = host.world.runtime
     if damage == "absent":
         del runtime["state.json"]

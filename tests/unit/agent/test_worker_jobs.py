@@ -265,7 +265,7 @@ def test_a_word_that_makes_no_sense_is_the_last() -> None:
     assert ended(crew.workers, 1, 0, NOW) is None
     assert wrote(Crew(CHECK).workers, 99, b"garbage", NOW) is None
     acting = Crew(PREPARE)
-    assert acting.workers.go(Go("e1", "stop", "i1"), NOW) is None
+    assert acting.workers.go(Go("e1", "stop", "i1"), NOW, Circumstances()) is None
     found = wrote(acting.workers, 1, b"garbage", NOW)
     assert found is not None
     assert (found.status, acting.port.killed, acting.workers.owns(1)) == ("unknown", [], True), (
@@ -280,7 +280,7 @@ def test_a_release_goes_to_the_worker_of_that_attempt() -> None:
     """Once; from then on it has the time of the action, and nobody ends it."""
     crew = Crew(Prepare("other", "stop", "i1"))
     assert begin(crew.workers, PREPARE, NOW, GIVEN, FACTS) is None
-    assert crew.workers.go(Go("e1", "stop", "i1"), NOW + 50.0) is None
+    assert crew.workers.go(Go("e1", "stop", "i1"), NOW + 50.0, Circumstances()) is None
     assert crew.port.sent == [(2, b'{"go":true}')]
     crew.workers.abandon("other")
     assert crew.workers.deadline == NOW + 50.0 + deadlines.act(240.0).killed
@@ -296,7 +296,7 @@ def test_a_worker_that_cannot_be_released_failed(deaf: bool) -> None:
     crew = Crew(PREPARE if deaf else None)
     crew.port.deaf = True
     gone = Outcome(NOW + 5.0, "e1", "failed", "the prepared worker was gone when it was needed")
-    assert crew.workers.go(Go("e1", "stop", "i1"), NOW + 5.0) == gone
+    assert crew.workers.go(Go("e1", "stop", "i1"), NOW + 5.0, Circumstances()) == gone
     assert crew.port.killed == ([1] if deaf else [])
     assert not crew.workers.owns(1)
 

@@ -45,7 +45,7 @@ def started(kind: str) -> tuple[Workers, int]:
     assert begin(workers, effect, 10.0) is None
     (child,) = host.children
     if kind == "act":
-        assert workers.go(Go("e1", "shutdown", "i1"), 20.0) is None
+        assert workers.go(Go("e1", "shutdown", "i1"), 20.0, Circumstances()) is None
     return workers, child
 
 

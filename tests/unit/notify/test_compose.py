@@ -19,7 +19,7 @@ KINDS = (
     *("warning", "cancelled", "would_act", "acting", "accepted", "done", "cannot", "failed"),
     *("unknown_alarm", "unknown_recovered", "held", "hold_ended", "notice", "notes", "finding"),
     *("preflight_refused", "preflight_passed", "next_action", "stopping", "asking", "outcome_unknown"),
-    *("reminder", "deadline_passed", "came_back", "closed", "state_lost", "weak_sign", "kept_up"),
+    *("reminder", "deadline_passed", "came_back", "closed", "state_lost", "unguarded", "weak_sign", "kept_up"),
     *("countdown", "deadline_ahead", "deadline_extended", "armed", "summary"),
 )
 FACTS: dict[str, object] = {
@@ -190,6 +190,36 @@ def test_a_hold_that_was_released_names_who_did_it() -> None:
     assert "Only root can postpone it, with" in compose("warning", warning).body
     assert "Only root" not in compose("warning", {**warning, "hold_left": 600.0}).body
     assert "because" not in text.body
+
+
+def test_a_hold_beside_another_says_that_both_must_end() -> None:
+    """Whoever reads "until 18:00" counts on the end of it."""
+    facts = {"machine": "box", "owner": "bob", "hold_seconds": 3600.0}
+    both = compose("held", {**facts, "holders": ["ann"]}).body
+    assert "It is also held by ann. \n" in both.replace(".\n", ". \n")
+    assert "until the last of these holds ends" in both
+    assert "also held" not in compose("held", {**facts, "holders": []}).body
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("lifetime", "Why: its lifetime is over."), ("lease", "Why: its lease has ended."),
+        ("budget", "Why: its budget is spent."), ("", "Why: the deadline (lifetime, lease or budget) has passed."),
+    ],
+)  # fmt: skip
+def test_a_deadline_is_named(limit: str, words: str) -> None:
+    """Which of the three it is decides whom to ask."""
+    assert words in compose("warning", {**FACTS, "reason": "deadline", "limit": limit}).body
+
+
+def test_a_countdown_without_its_guard_says_what_it_means_for_the_bill() -> None:
+    """And which command makes it go on; what a person asked for does not go on."""
+    idle = compose("unguarded", FACTS)
+    assert "stays up and billed: `sudo systemctl start costguard`" in idle.body
+    assert "goes on with the countdown" in idle.body
+    assert "cancelled then" in compose("unguarded", {**FACTS, "reason": "person", "owner": "ann"}).body
+    assert "billed" not in compose("unguarded", {**FACTS, "action": "command"}).body
 
 
 def test_a_refusal_is_not_told_twice() -> None:
