@@ -125,11 +125,13 @@ def _write(
     _freshen(state_dir)
     begin = since if since is not None else time.time() - DEFAULT_SINCE_SECONDS
     status = _status(state_dir)
-    threshold = status.get("threshold")
+    settings = history_report.Settings(status.get("threshold"))
+    if configured := status.get("agent", {}).get("configured"):
+        settings = settings._replace(saving_limit=configured.get("saving_limit"))
     if html is not None:
-        history_report.write_page(path, html, begin, price or _price_of(status), threshold)
+        history_report.write_page(path, html, begin, price or _price_of(status), settings)
     if png is not None:
-        history_report.write_picture(path, png, begin, threshold)
+        history_report.write_picture(path, png, begin, settings.threshold)
 
 
 def place(state_dir: str | None) -> str:

@@ -6,15 +6,24 @@ import secrets
 import stat
 import time
 from contextlib import suppress
+from typing import NamedTuple
 
 import click
 
+from costguard.engine.policy import Policy
 from costguard.errors import REFUSED, USAGE, CostguardError
 from costguard.history import query
 from costguard.money import Rate
 
 DESK_SCALE = 2.0
 """Dots to a pixel of a picture that is written alone."""
+
+
+class Settings(NamedTuple):
+    """What the running agent goes by: the load below which a GPU is quiet (None: nobody knows it now), and how long a stop counts as money."""
+
+    threshold: float | None = None
+    saving_limit: float | None = Policy._field_defaults["saving_limit"]
 
 
 def check(path: str) -> None:
@@ -40,8 +49,8 @@ def check(path: str) -> None:
         )
 
 
-def write_page(history: str, path: str, since: float, price: Rate | None, threshold: float | None = None) -> None:
-    """Read the history and write the page; ``threshold``: of the running agent. Raises CostguardError."""
+def write_page(history: str, path: str, since: float, price: Rate | None, settings: Settings) -> None:
+    """Read the history and write the page. Raises CostguardError."""
     from costguard.report import facts, page
     from costguard.report.job import DrawJob, PictureFormat
     from costguard.report.picture import install, pictures
@@ -49,8 +58,8 @@ def write_page(history: str, path: str, since: float, price: Rate | None, thresh
     now = time.time()
     try:
         with query.reading(history) as database:
-            found = facts.read(database, history, since, now, price)
-            found = found._replace(threshold=found.threshold if threshold is None else threshold)
+            found = facts.read(database, history, since, now, price, limit=settings.saving_limit)
+            found = found._replace(threshold=found.threshold if settings.threshold is None else settings.threshold)
     except (TypeError, ValueError, OverflowError) as error:
         hint = "`costguard history --json` shows what stands there"
         raise CostguardError(f"{history} holds values of another kind: {error}", hint, REFUSED) from error

@@ -69,6 +69,7 @@ class Facts(NamedTuple):
     threshold: float | None = None
     recorded: float | None = None  # when the last minute was recorded
     stayed_up: float = 0.0  # seconds after stops that a dry run only told
+    would_count: float = 0.0  # those of which the money counts, up to `saving_limit` of each stop
     bills: tuple[str, ...] = ()  # what goes on to be billed after a stop, as the last plan said
 
     @property
@@ -78,9 +79,15 @@ class Facts(NamedTuple):
 
 
 def read(
-    database: sqlite3.Connection, path: str, since: float, now: float, price: Rate | None, machine: str = ""
+    database: sqlite3.Connection,
+    path: str,
+    since: float,
+    now: float,
+    price: Rate | None,
+    machine: str = "",
+    limit: float | None = None,
 ) -> Facts:
-    """From the history. Raises sqlite3.Error."""
+    """From the history; of each stop that a dry run only told ``limit`` seconds count as money. Raises sqlite3.Error."""
     found = query.events(database, since - LOOK_BACK_SECONDS)
     recent = query.events(database, since)
     first = query.first(database, since)
@@ -91,12 +98,13 @@ def read(
     limits = [limit for event in found if (limit := bands.threshold(event)) is not None]
     recorded = database.execute("SELECT max(minute) + 60 FROM minutes WHERE minute <= ?", (now,)).fetchone()[0]
     holds = [band for band in bands.found(found, begin, now) if band.kind == bands.HOLD]
+    spans = summary.stayed_up(database, recent, begin, now)
     kept = tuple(one for one in keepers(found) if one.begun >= begin or (one.ended or 0.0) >= begin)
     return Facts(
         path, machine or (last.machine if last else ""), last.instance if last else "", begin, now,
         tuple(query.days(database, since, now)), savings.off_by_day(recent, since), price, tuple(summaries(recent)),
         tuple(holds), kept, unknown, left_out, tuple(_stretches(database, begin, now)), bands.labels(found),
-        limits[-1] if limits else None, bands.number(recorded), sum(span.within for span in summary.stayed_up(database, recent, begin, now)), tuple(_bills(found)),
+        limits[-1] if limits else None, bands.number(recorded), sum(span.within for span in spans), sum(span.counting(limit) for span in spans), tuple(_bills(found)),
     )  # fmt: skip
 
 

@@ -105,7 +105,7 @@ def _figures(facts: Facts) -> Iterator[Child]:
         ("saved", _saved(facts.off.values(), facts)),
     ]  # fmt: skip
     if facts.stayed_up:
-        saving = facts.price.words(facts.stayed_up) if facts.price else "unknown"
+        saving = facts.price.words(facts.would_count) if facts.price else "unknown"
         shown += [
             ("up after a stop that a dry run only told", _hours(facts.stayed_up)),
             ("live mode would have saved", saving),
@@ -122,7 +122,7 @@ def _rule(facts: Facts) -> Iterator[str]:
     yield f"Money is an estimate. Quiet hours: {facts.price.hourly}. "
     yield "Saved: the hours off after an action at the price of then, up to saving_limit. "
     if facts.stayed_up:
-        yield "Live mode: the hours for which the machine stayed up after stops that a dry run only told, at the same price."
+        yield "Live mode: the hours for which the machine stayed up after stops that a dry run only told, at the same price, up to saving_limit of each."
 
 
 def _saved(parts: Iterable[Off], facts: Facts) -> str:

@@ -154,7 +154,7 @@ class Life:
                     self.begun()
                 case Go():
                     self.went.append(self.now)
-                    self.take(self.workers.go(effect, self.now))
+                    self.take(self.workers.go(effect, self.now, Circumstances(reason="idle")))
                     (child,) = self.host.released[-1:]
                     within = deadlines.act(self.host.jobs[child]["deadline"]).own
                     said = b'{"outcome":{"status":"accepted","detail":"","proof":"p"}}'

@@ -191,6 +191,6 @@ class Guard:
             case Confirm():
                 self._take(self._workers.start(effect, self.now, self._circumstances))
             case Go():
-                self._take(self._workers.go(effect, self.now))
+                self._take(self._workers.go(effect, self.now, self._circumstances))
             case Abandon():
                 self._workers.abandon(effect.id)

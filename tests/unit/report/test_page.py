@@ -22,9 +22,9 @@ from tests.unit.report.conftest import Recorded, record
 CANARY = "<script>alert('c4n4ry')</script>\" onload='x' ]]> &lt; --> <svg/onload=1>"
 
 
-def read(found: Recorded, price: Rate | None = None, machine: str = "") -> Facts:
+def read(found: Recorded, price: Rate | None = None, machine: str = "", limit: float | None = None) -> Facts:
     with query.reading(found.path) as database:
-        return facts.read(database, found.path, found.since, found.until, price, machine)
+        return facts.read(database, found.path, found.since, found.until, price, machine, limit)
 
 
 def written(found: Facts, day: Recorded) -> str:
@@ -127,10 +127,16 @@ def test_the_page_says_what_the_history_has(day: Recorded) -> None:
 def test_a_dry_run_says_what_live_mode_would_have_saved(tmp_path: Path) -> None:
     """The hours for which the machine stayed up, at its price; live mode has no such line."""
     script = [Phase(600, 0.0), Phase(3600, 0.9), Phase(9**9, 0.0)]
-    found = read(record(tmp_path, 1, script, 20000.0, mode="dry-run"))
+    recorded = record(tmp_path, 1, script, 20000.0, mode="dry-run")
+    found = read(recorded)
     assert found.stayed_up > 9000.0
     text = words(parsed(page.page(found, [])))
     assert f"live mode would have savedabout {found.stayed_up / 360.0:.2f} USD" in text.replace("\n", "")
+    few = read(recorded, limit=3600.0)
+    assert (few.stayed_up, few.would_count) == (found.stayed_up, 3600.0), (
+        "saving_limit: the hours are facts, the money an estimate"
+    )
+    assert "live mode would have savedabout 10.00 USD" in words(parsed(page.page(few, []))).replace("\n", "")
     assert "stop that a dry run only told" not in words(parsed(page.page(found._replace(stayed_up=0.0), [])))
 
 
