@@ -95,7 +95,7 @@ def read(
     price = price or savings.last_rate(recent)
     last = found[-1] if found else None
     unknown, left_out = _unknown_times(database, begin, now)
-    limits = [limit for event in found if (limit := bands.threshold(event)) is not None]
+    limits = [share for event in found if (share := bands.threshold(event)) is not None]
     recorded = database.execute("SELECT max(minute) + 60 FROM minutes WHERE minute <= ?", (now,)).fetchone()[0]
     holds = [band for band in bands.found(found, begin, now) if band.kind == bands.HOLD]
     spans = summary.stayed_up(database, recent, begin, now)
