@@ -82,7 +82,7 @@ def extend(turn: Turn, event: AskExtend) -> None:
             f"refused: the deadline cannot be extended further; users may by {duration(most)} in all, root by more"
         )
     else:
-        _extend(turn, Hold(event.owner, event.reason, until, event.wall + until - event.at, event.uid), key)
+        _extend(turn, event.at, Hold(event.owner, event.reason, until, event.wall + until - event.at, event.uid), key)
         allowed = duration(turn.rules.policy.extend_max)
         cut = f" (you asked for {duration(event.seconds)}; users may move it by {allowed} in all, root by more)"
         wanted = max(limit, event.at) + event.seconds
@@ -92,14 +92,13 @@ def extend(turn: Turn, event: AskExtend) -> None:
     _answer(turn, event.client, message, done=False)
 
 
-def _extend(turn: Turn, extension: Hold, key: str) -> None:
+def _extend(turn: Turn, at: float, extension: Hold, key: str) -> None:
     incident = turn.core.incident
     if turn.core.phase == WARNING and incident is not None and incident.reason == DEADLINE.name:
         back_to_watching(turn, f"{extension.owner} extended the deadline")
     turn.core = turn.core._replace(deadline=turn.core.deadline._replace(extension=extension))
     facts = {"owner": extension.owner, "hold": extension.reason, "due_wall": extension.wall}
-    told = _tell(turn, "deadline_extended", key, _told_lately(turn), facts, always=extension.uid == ROOT)
-    turn.people = turn.people._replace(told=told)
+    _tell(turn, at, "deadline_extended", key, facts, always=extension.uid == ROOT)
 
 
 BEGUN = {"command": "the command has already been started", "end_process": "the processes are already being ended"}
@@ -169,10 +168,10 @@ def _end_countdown(turn: Turn, owner: str) -> None:
 
 def _grant(turn: Turn, granted: Hold, seconds: float, *, ended: str) -> None:
     """Keep the hold, and tell it, unless one of the same user was told just now; ``ended``: the incident whose countdown it ended."""
-    holds, told = turn.people.holds, _told_lately(turn)
+    holds, at = turn.people.holds, granted.until - seconds
     turn.people = turn.people._replace(holds=(*(hold for hold in holds if hold.key != granted.key), granted))
     before = next((hold.until for hold in holds if hold.key == granted.key), turn.at)
-    if ended or granted.key not in dict(told) or granted.until - before > HOLD_IS_NEWS_SECONDS:
+    if ended or granted.key not in dict(_told_lately(turn, at)) or granted.until - before > HOLD_IS_NEWS_SECONDS:
         owner, until = granted.owner, granted.wall
         facts: dict[str, object] = {
             "owner": owner,
@@ -182,22 +181,21 @@ def _grant(turn: Turn, granted: Hold, seconds: float, *, ended: str) -> None:
             "holders": [hold.owner for hold in holds if hold.key != granted.key],
         }
         facts |= {"ended_countdown": True, "overtakes": ended} if ended else {}
-        told = _tell(turn, "held", granted.key, told, facts, always=bool(ended) or granted.uid == ROOT)
+        _tell(turn, at, "held", granted.key, facts, always=bool(ended) or granted.uid == ROOT)
+
+
+def _told_lately(turn: Turn, now: float) -> tuple[tuple[str, float], ...]:
+    """Whose holds were told a moment before ``now``: that of the event, for the last look may be long ago."""
+    return tuple((key, at) for key, at in turn.people.told if now - at < HOLD_TOLD_EVERY_SECONDS)
+
+
+def _tell(turn: Turn, at: float, kind: str, key: str, facts: Mapping[str, object], *, always: bool) -> None:
+    """Tell what a user did at that moment, unless users did too much of it lately."""
+    told = _told_lately(turn, at)
+    if always or len(told) < TOLD_AT_ONCE:
+        turn.tell(kind, "info", **facts)
+        told = (*told, (key, at))[-HOLDS_KEPT:]
     turn.people = turn.people._replace(told=told)
-
-
-def _told_lately(turn: Turn) -> tuple[tuple[str, float], ...]:
-    return tuple((key, at) for key, at in turn.people.told if turn.at - at < HOLD_TOLD_EVERY_SECONDS)
-
-
-def _tell(
-    turn: Turn, kind: str, key: str, told: tuple[tuple[str, float], ...], facts: Mapping[str, object], *, always: bool
-) -> tuple[tuple[str, float], ...]:
-    """Tell what a user did, unless users did too much of it lately; what was told lately."""
-    if len(told) >= TOLD_AT_ONCE and not always:
-        return told
-    turn.tell(kind, "info", **facts)
-    return (*told, (key, turn.at))[-HOLDS_KEPT:]
 
 
 def release(turn: Turn, event: AskRelease) -> None:
@@ -216,8 +214,7 @@ def release(turn: Turn, event: AskRelease) -> None:
             turn.watch()
     if ended:
         facts = {"owner": event.owner, "hold": "released", "holders": [held.owner for held in others]}
-        told = _tell(turn, "hold_ended", _RELEASED, _told_lately(turn), facts, always=event.everything)
-        turn.people = turn.people._replace(told=told)
+        _tell(turn, event.at, "hold_ended", _RELEASED, facts, always=event.everything)
     extension = core.deadline.extension
     taken_back = extension is not None and (event.everything or extension.key == key)
     if extension is not None and taken_back:

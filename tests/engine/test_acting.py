@@ -826,6 +826,19 @@ def test_one_person_has_one_hold_and_is_told_of_once_a_minute() -> None:
     assert {"ann", "bob"} < {hold.owner for hold in world.state.core.people.holds}, "nobody's hold is pushed out"
 
 
+def test_a_hold_after_a_while_without_a_look_is_news() -> None:
+    """A guard that stood still told of the last one minutes ago, though it has not looked since."""
+    world = World(IDLE, 1)
+    world.tick(QUIET)
+    world.hold(3600.0)
+    world.now, world.wall = world.now + 50.0, world.wall + 50.0
+    world.hold(3600.0)
+    assert world.kinds().count("held") == 1
+    world.now, world.wall = world.now + 50.0, world.wall + 50.0
+    world.hold(3600.0)
+    assert world.kinds().count("held") == 2
+
+
 def test_a_hold_that_is_much_longer_is_told_at_once() -> None:
     """Two hours, and then a day, within a minute: whoever reads only the first would count on the machine's end."""
     world = World(IDLE, 1)

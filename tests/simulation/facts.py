@@ -31,11 +31,17 @@ class Sights:
         self.looks: list[Look] = []
         self.listed: set[object] = set()
         """GPUs that the guard has heard of."""
+        self._appeared: set[object] = set()  # and any guard that remembers this boot
+
+    def forget(self) -> None:
+        """The guard remembers nothing of this boot."""
+        self._appeared.clear()
 
     def add(self, at: float, gpus: Sequence[Sequence[object]]) -> Look:
         """The reader answered."""
         by_key = {gpu[0]: gpu for gpu in gpus}
         self.listed |= by_key.keys()
+        self._appeared |= by_key.keys()
         look = Look(at, tuple(_seen(by_key.get(key)) for key in self._machine.keys))
         self.looks.append(look)
         if len(self.looks) > 2000 and self.looks[1000].at < at - KEEP:
@@ -98,7 +104,9 @@ class Sights:
 
         if law.together == "any":
             return min(max(one(gpu), self.worked_before(law, (gpu,), since, at)) for gpu in law.judged)
-        return max(*[one(gpu) for gpu in law.judged], self.worked_before(law, law.judged, since, at))
+        # of one that was on no bus since the boot nobody can know; that it works is true all the same
+        there = [gpu for gpu in law.judged if self._machine.keys[gpu] in self._appeared]
+        return max(*[one(gpu) for gpu in there], self.worked_before(law, law.judged, since, at)) if there else at
 
 
 def _seen(gpu: Sequence[object] | None) -> Seen | None:

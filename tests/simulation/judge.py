@@ -124,6 +124,9 @@ class Judge(Watch):
         self.doubted = -NEVER  # the date was known to be wrong
         self.hatch_since = NEVER
         self.hatch_until = self.asks_changed = -NEVER
+        self._unsaved_end: float | None = (
+            None  # until when a tag kept it up before its end was moved, and that not yet saved
+        )
         self.heard_tags = False  # this guard, under this policy
         self._unsaved_tags: tuple[dict[str, Any], float, float] | None = None  # what held before settings not yet saved
         self.asks = False
@@ -255,6 +258,7 @@ class Judge(Watch):
         """The guard remembers nothing of this boot."""
         self._asleep_with = 0.0
         self.arming.forget()
+        self.sights.forget()
         self.enter("watching")
         self.begin_again()
         self.dues.afresh()
@@ -353,6 +357,8 @@ class Judge(Watch):
             self.holds.ends = None
             self.dues.unheard()
             self.tidings.unheard()
+        if self._unsaved_end is not None:  # nor was that a tag asks for longer
+            self.hatch_until, self._unsaved_end = self._unsaved_end, None
         if self._unsaved_tags is not None:  # nor were these settings
             self.wanted, since, self.carried = self._unsaved_tags
             self.begin_again()
@@ -445,6 +451,8 @@ class Judge(Watch):
             self.asks_changed = at if self.asks != (until > at) else self.asks_changed
             self.asks = until > at
             self.hatch_since = min(self.hatch_since, self._heard()) if self.asks else NEVER
+            if self.asks and until > self.hatch_until + 1.0 and self._unsaved_end is None:
+                self._unsaved_end = self.hatch_until
             self.hatch_until = until
             wanted = wanted_by(tags) if settings else {}
             if wanted != self.wanted:
@@ -589,7 +597,7 @@ class Judge(Watch):
         self.unsaved = not done
         if done:
             self.saved_at = self.at
-            self._unsaved_tags = None
+            self._unsaved_tags = self._unsaved_end = None
 
     def stored(self, now: Instant, data: dict[str, Any]) -> None:
         """The commitments are on the disk."""
