@@ -11,7 +11,7 @@ WHEEL ?=
 DRAW ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-vm thorough elsewhere terraform lint soak mutants mutants-all planted bench docs wheel lock release clean
+.PHONY: help demo test test-vm thorough elsewhere terraform lint soak mutants mutants-all planted bench docs wheel lock release wheels clean
 
 help: ## show these lines
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1#/p' $(MAKEFILE_LIST) | tr '#' '\t' | expand -t 20
@@ -79,6 +79,9 @@ lock: $(DEV_STAMP) ## write anew which versions of libraries the tests ran with 
 release: $(DEV_STAMP) ## dist/ with wheel, sdist, lock, SBOM and checksums of the last commit; twice gives the same bytes
 	rm -rf dist
 	$(PY) -m release dist
+
+wheels: $(DEV_STAMP) ## dist/wheels/ for images and machines without a package index: all that costguard needs (CLOUD=aws, gcp or azure)
+	$(PY) -m release.wheels dist/wheels $(or $(CLOUD),$(error name a cloud: make wheels CLOUD=aws))
 
 clean: ## remove what make made
 	rm -rf $(VENV) dist build

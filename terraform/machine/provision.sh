@@ -121,21 +121,14 @@ environment() {
     touch "$folder/complete"
     say "installed in $folder"
   fi
-  mkdir -p "$root/usr/local/bin"
-  ln -sfn "$folder/bin/costguard" "$root/usr/local/bin/costguard.new"
-  mv -fT "$root/usr/local/bin/costguard.new" "$root/usr/local/bin/costguard"
+  costguard=$folder/bin/costguard
 }
 
-# What `costguard install` will do once it is there: the unit of this version.
+# As by hand: the unit with this very interpreter, completions, the link in /usr/local/bin, and a list for `uninstall`.
 service() {
-  local shipped unit=$root/etc/systemd/system/costguard.service
-  shipped=$("$(dirname "$(readlink -f "$costguard")")/python" -I -c 'import costguard, os; print(os.path.join(os.path.dirname(costguard.__file__), "data/costguard.service"))') ||
-    fail "$costguard is not an installed costguard"
-  if ! cmp -s "$shipped" "$unit"; then
-    mkdir -p "${unit%/*}"
-    install -m 644 "$shipped" "$unit"
-    systemctl daemon-reload
-  fi
+  local said
+  said=$("$costguard" install --no-start ${root:+--root "$root"}) || fail "$costguard could not make itself a service; see above"
+  sed -n '/^Changed/p' <<<"$said" # what somebody has changed on this machine, and stays
 }
 
 # The file of this machine. One that somebody has changed since stays; one that does not hold is put beside it.
@@ -180,12 +173,11 @@ main() {
 
   if [ -n "$wheel" ]; then
     environment
-    costguard=$root/usr/local/bin/costguard
   else
     costguard=$(command -v costguard) || fail "costguard is not on this image: name its wheel"
   fi
+  configuration # before `install`, which writes one where there is none
   service
-  configuration
   if [ -n "$bake" ]; then
     systemctl enable --quiet costguard.service
     say "baked: the service starts at the first boot"

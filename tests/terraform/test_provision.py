@@ -12,8 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from costguard.doctor.service import SHIPPED
-
 SCRIPT = Path(__file__).parents[2] / "terraform/machine/provision.sh"
 UNIT = "etc/systemd/system/costguard.service"
 CONFIG = "etc/costguard/config.toml"
@@ -64,13 +62,13 @@ def test_a_baked_image_is_configured_and_started_once(machine: Machine) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert machine.text(CONFIG) == 'mode = "dry-run"\n'
     assert "costguard run" in machine.text(UNIT)
-    asked = ["daemon-reload", "enable --quiet costguard.service", "restart costguard.service"]
+    asked = ["enable --quiet costguard.service", "restart costguard.service"]
     assert machine.asked() == asked
     again = machine.provision("--extra", "aws", config='mode = "dry-run"\n')
     assert (again.stdout, machine.asked()) == ("costguard: unchanged\n", ["start costguard.service"])
     changed = machine.provision("--extra", "aws", config='mode = "dry-run"\ngrace = "15m"\n')
     assert changed.returncode == 0, changed.stderr
-    assert machine.asked() == asked[1:]
+    assert machine.asked() == asked
     assert "15m" in machine.text(CONFIG)
 
 
@@ -124,7 +122,24 @@ def test_a_configuration_that_does_not_hold_replaces_none_that_does(machine: Mac
 def test_baking_starts_nothing(machine: Machine) -> None:
     """An image build has no GPU, and its own start is no machine's."""
     assert machine.provision("--extra", "azure", "--bake").returncode == 0
-    assert machine.asked() == ["daemon-reload", "enable --quiet costguard.service"]
+    assert machine.asked() == ["enable --quiet costguard.service"]
+    assert 'mode = "dry-run"' in machine.text(CONFIG), "`install` writes one where there is none"
+
+
+def test_it_is_installed_as_by_hand(machine: Machine) -> None:
+    """So `costguard uninstall` takes it back, and what somebody changed in the unit stays and is named."""
+    machine.provision("--extra", "gcp", config='grace = "15m"\n')
+    assert f"ExecStart={Path(sys.executable).parent}/costguard run" in machine.text(UNIT)
+    assert (machine.root / "usr/local/share/bash-completion/completions/costguard").exists()
+    assert machine.text(CONFIG) == 'grace = "15m"\n'
+    (machine.root / UNIT).write_text("# mine\n", encoding="utf-8")
+    done = machine.provision("--extra", "gcp", config='grace = "15m"\n')
+    assert f"Changed on this machine, and left alone: /{UNIT};" in done.stdout
+    assert machine.text(UNIT) == "# mine\n"
+    uninstall = [str(Path(sys.executable).with_name("costguard")), "uninstall", "--purge", "--root", str(machine.root)]
+    subprocess.run(uninstall, check=True, capture_output=True, timeout=60)
+    left = [path for path in machine.root.rglob("*") if "costguard" in path.name and path.is_file()]
+    assert left == []
 
 
 @pytest.mark.parametrize(
@@ -153,14 +168,31 @@ def test_an_image_without_costguard_is_told(tmp_path: Path) -> None:
     assert (done.returncode, "costguard is not on this image: name its wheel" in done.stderr) == (3, True)
 
 
+COSTGUARD = """\
+import sys
+from pathlib import Path
+
+def main():
+    if sys.argv[1] != "install":
+        print("costguard {version}")
+        return
+    root = Path(sys.argv[sys.argv.index("--root") + 1])
+    unit, link = root / "{unit}", root / "usr/local/bin/costguard"
+    for path in (unit, link):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+    unit.write_text("# {version}\\n")
+    link.symlink_to(Path(sys.executable).with_name("costguard"))
+"""
+"""Stands for costguard: `install` writes a unit and a link, everything else says its version."""
+
+
 def wheel(folder: Path, version: str) -> tuple[Path, str]:
     """A small costguard with all that the script needs of it, and its checksum."""
     path = folder / f"costguard_agent-{version}-py3-none-any.whl"
     info = f"costguard_agent-{version}.dist-info"
-    body = f"def main():\n    print('costguard {version}')\n"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("costguard/__init__.py", body)
-        archive.writestr("costguard/data/costguard.service", f"# {version}\n")
+        archive.writestr("costguard/__init__.py", COSTGUARD.format(version=version, unit=UNIT))
         text = f"Metadata-Version: 2.1\nName: costguard-agent\nVersion: {version}\nProvides-Extra: aws\n"
         archive.writestr(f"{info}/METADATA", text)
         archive.writestr(
@@ -186,19 +218,19 @@ def test_a_wheel_is_installed_upgraded_and_left_alone(tmp_path: Path) -> None:
     done = machine.provision(*air_gapped)
     assert done.returncode == 0, done.stdout + done.stderr
     link = machine.root / "usr/local/bin/costguard"
-    assert subprocess.check_output([link], text=True) == "costguard 1.0\n"
+    assert subprocess.check_output([link, "version"], text=True) == "costguard 1.0\n"
     assert machine.text(UNIT) == "# 1.0\n"
     place = link.resolve()
     assert machine.provision(*air_gapped).stdout == "costguard: unchanged\n"
     upgrade = ("--extra", "aws", "--wheel", str(second), "--sha256", second_sum, "--wheels", str(tmp_path))
     assert machine.provision(*upgrade).returncode == 0
-    assert subprocess.check_output([link], text=True) == "costguard 1.1\n"
+    assert subprocess.check_output([link, "version"], text=True) == "costguard 1.1\n"
     assert (machine.text(UNIT), place.exists()) == ("# 1.1\n", True)
 
 
 TOOLS = (
-    "bash", "base64", "cat", "chmod", "cmp", "cp", "cut", "dirname", "find", "gzip", "head", "id", "install", "ln", "mkdir", "mktemp",
-    "mv", "readlink", "rm", "sh", "sha256sum", "tar", "touch",
+    "bash", "base64", "cat", "chmod", "cmp", "cp", "cut", "dirname", "find", "gzip", "head", "id", "mkdir", "mktemp",
+    "mv", "readlink", "rm", "sed", "sh", "sha256sum", "tar", "touch",
 )  # fmt: skip
 KNOWS = '#!/bin/sh\n[ "$1" = show ] && [ "$2" = "{package}" ]\n'
 INSTALLS = """\
@@ -212,7 +244,6 @@ bin=$(dirname "$0")
 case "$2 $3" in
   "-m venv") mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;
   "-m pip") cp "$0" "$bin/costguard" ;;
-  "-c import costguard"*) echo {unit} ;;
 esac
 """
 """Stands for a Python that is new enough: makes an environment of itself, without the seconds that a real one takes."""
@@ -227,7 +258,7 @@ def distribution(root: Path, manager: str, version: str) -> Machine:
         (tools / name).symlink_to(str(shutil.which(name)))
     package = f"{version}-venv" if manager == "apt-get" else version
     new = root / "new"
-    new.write_text(INTERPRETER.format(unit=SHIPPED), encoding="utf-8")
+    new.write_text(INTERPRETER, encoding="utf-8")
     new.chmod(0o755)
     texts = {
         "python3": "#!/bin/sh\nexit 1\n",
