@@ -24,6 +24,14 @@ def hook_works(core: Core, before: float) -> bool:
     return before < ended + SETTLE_SECONDS
 
 
+def work_began(core: Core, before: float, gap: float) -> float:
+    """Since when work may go on that was first seen after ``before``: what hides behind the hook, and outlasts it, began with it."""
+    incident = core.incident
+    if incident is None or incident.saving_since is None or not hook_works(core, before - gap):
+        return before
+    return min(before, incident.saving_since)
+
+
 def hook_ended(incident: Incident, at: float) -> Incident:
     """The incident once its hook is over, by what is heard of its worker; the first word counts."""
     over = incident.saving_since is None or incident.saving_ended is not None

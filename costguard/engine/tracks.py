@@ -4,7 +4,7 @@ from costguard.engine.events import Tick
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
 from costguard.engine.overdue import work_over_seconds
 from costguard.engine.rules import CLOCK_NOISE_SECONDS, Rules
-from costguard.engine.saving import hook_works, pardoned
+from costguard.engine.saving import hook_works, pardoned, work_began
 from costguard.engine.state import Clocks, Core, Selection, Signals, State
 from costguard.engine.window import Track, advance, become_unknown, begin, never_known
 
@@ -66,7 +66,28 @@ def observe(state: State, tick: Tick, rules: Rules) -> tuple[State, tuple[Readin
         if restarted and position in core.selection.judged:
             fresh_since.append(track.known_since)
     core = _machine(core, tuple(tracks), readings, tick, before, rules, max(fresh_since, default=None))
-    return State(tick.at, gpus, tuple(tracks), core), readings, bool(fresh_since)
+    after = State(tick.at, gpus, tuple(tracks), core)
+    if (began := work_began(state.core, before, rules.gap)) < before:
+        after = _outlasting_the_hook(after, olds, state.core.signals, began)
+    return after, readings, bool(fresh_since)
+
+
+def _outlasting_the_hook(after: State, olds: tuple[Track | None, ...], earlier: Signals, began: float) -> State:
+    """With work that is seen for the first time as if it had begun at that moment: so much of it hid behind the hook."""
+    signals = after.core.signals
+    signals = signals._replace(
+        work=_backdated(signals.work, earlier.work, began),
+        mean=_backdated(signals.mean, earlier.mean, began),
+        known_work=_backdated(signals.known_work, earlier.known_work, began),
+    )
+    tracks = [_backdated(track, old, began) or track for track, old in zip(after.tracks, olds, strict=True)]
+    return after._replace(tracks=tuple(tracks), core=after.core._replace(signals=signals))
+
+
+def _backdated(track: Track | None, old: Track | None, began: float) -> Track | None:
+    if track is None or old is None or old.busy or not track.busy:
+        return track
+    return track._replace(since=min(track.since, max(began, old.since)))
 
 
 def _line_up(known: tuple[str, ...], observation: Observation) -> tuple[tuple[str, ...], tuple[Reading, ...]]:

@@ -61,6 +61,20 @@ def test_work_that_goes_on_after_the_hook_ends_the_countdown(load: Reading) -> N
     assert "cancelled" in world.kinds()
 
 
+@pytest.mark.parametrize("gpus", [1, 2])
+@pytest.mark.parametrize("together", ["all", "mean"])
+def test_work_that_outlasts_the_hook_counts_from_the_beginning_of_the_hook(gpus: int, together: str) -> None:
+    """I1: a window that tolerates bursts must not take the end of longer work, whose beginning hid behind the hook, for one."""
+    shared = ARMED._replace(window_share=0.3, aggregate=together, kill_action="command", kill_threshold=0.1)
+    world, attempt = preparing(shared, gpus)
+    world.answer(attempt, "saving")
+    world.run(60.0, *[BUSY] * gpus, answer=False)
+    world.answer(attempt, "ready")
+    world.run(50.0, *[BUSY] * gpus)
+    world.run(60.0, *[QUIET] * gpus)
+    assert (world.phase(), released(world)) == ("WATCHING", []), "110 s of work, and 90 s are tolerated"
+
+
 def test_before_the_hook_begins_and_without_one_work_counts() -> None:
     """Nothing else is there that could use the GPUs than what must not be stopped."""
     world, attempt = preparing()

@@ -588,9 +588,17 @@ class Judge(Watch):
         if self.sights.worked_before(law, law.judged, before, at + BLINK) > before:
             self.stops.clear()
             self.holds.forgive(sure=False)
+        elif self.stage != "warned" and self._sees_a_hook(law):
+            self.stops.clear()  # of a countdown that was taken back: to the guard that is anybody's work
         if self.rest.loud is not None and at - self.rest.loud >= 60.0 + self.law.interval:
             self.holds.forgive(sure=True)
             self.tried_stops = [stop for stop in self.tried_stops if stop > at - 1.0]
+
+    def _sees_a_hook(self, law: Terms) -> bool:
+        """Whether the last answer shows the load of the pre-stop hook."""
+        seen = self.sights.looks[-1].seen if self.sights.looks else ()
+        hooked = self.story.machine.hooked
+        return any(one is not None and is_loud(one, law) and hooked(self.at - one[2], self.at) for one in seen)
 
     def saved(self, now: Instant, *, done: bool) -> None:
         """The state was saved."""
@@ -699,7 +707,8 @@ class Judge(Watch):
         try:
             rules.begins(self, now, reason)
         except Violation:
-            if self.at - self.guard_at > 2.0 or not self.guard_at - 2 * self.law.interval < self.killed < self.guard_at:
+            begun = max(self.guard_at, self.stalled)  # or could do anything
+            if self.at - begun > 2.0 or not self.guard_at - 2 * self.law.interval < self.killed < self.guard_at:
                 raise
             rules.begins(self, now, reason, self.killed)
 
