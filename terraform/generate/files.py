@@ -18,7 +18,7 @@ def generated() -> Mapping[str, str]:
     for cloud in CLOUDS:
         made[f"terraform/{cloud}/settings.tf"] = variables.document(machine)
     made |= {f"terraform/{cloud}/permissions.json": text for cloud, text in rights.documents().items()}
-    for module in ("machine", *CLOUDS, "aws/backstop"):
+    for module in ("machine", *CLOUDS, *(f"{cloud}/backstop" for cloud in CLOUDS)):
         folder = ROOT / "terraform" / module
         sources = {file.name: file.read_text(encoding="utf-8") for file in sorted(folder.glob("*.tf"))}
         fresh = {Path(path).name: text for path, text in made.items() if path == f"terraform/{module}/settings.tf"}
