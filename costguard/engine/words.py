@@ -43,3 +43,8 @@ def hanging(readers: int) -> str:
 def several(count: int, noun: str, nouns: str = "") -> str:
     """``1 GPU``, ``8 GPUs``, ``0 GPUs``; ``nouns`` where the plural has more than an s: ``3 tries``."""
     return f"{count} {noun if count == 1 else nouns or noun + 's'}"
+
+
+def spell(seconds: float) -> str:
+    """A duration as `duration` has it; one of less than ten seconds with its fraction."""
+    return f"{seconds:g}s" if seconds < 10 else duration(seconds)

@@ -5,7 +5,7 @@ from costguard.engine.effects import Effect, Leave, Tell
 from costguard.engine.idleness import concerned
 from costguard.engine.rules import rules_of
 from costguard.engine.state import OPEN
-from costguard.engine.words import duration, percent
+from costguard.engine.words import percent, spell
 from costguard.tree.granted import Granted
 from costguard.tree.jobs import Judgement
 
@@ -93,8 +93,3 @@ def called(key: str, devices: dict[str, Device]) -> str:
     """A GPU by its UUID, or by its key where it has none."""
     device = devices.get(key)
     return device.uuid if device is not None and device.uuid else key
-
-
-def spell(seconds: float) -> str:
-    """A duration as `costguard.engine.words` has it; one of less than ten seconds with its fraction."""
-    return f"{seconds:g}s" if seconds < 10 else duration(seconds)

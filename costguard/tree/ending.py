@@ -1,11 +1,14 @@
 """End a tree: one signal for everybody, some time to leave, then SIGKILL until nobody is left."""
 
 import signal
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 
-from costguard.engine.words import several
+from costguard.engine.words import several, spell
+from costguard.host.clock import boot_clock
 from costguard.tree import group
 from costguard.tree.jobs import Finish
+from costguard.tree.members import Followed
 from costguard.tree.processes import Process, named, send
 
 AGAIN_SECONDS = 0.05
@@ -16,7 +19,7 @@ GIVEN_UP_SECONDS = 5.0
 
 
 class Ending:
-    """One attempt to end a tree; ``find`` gives the members that live now, ``folder`` is that of their group."""
+    """One attempt to end a tree; ``find`` gives the members that live now, ``folders`` are those of their groups."""
 
     def __init__(
         self,
@@ -24,9 +27,9 @@ class Ending:
         finish: Finish,
         now: float,
         say: Callable[[str], None],
-        folder: str = "",
+        folders: Iterable[str] = (),
     ) -> None:
-        self._find, self._say, self._folder = find, say, folder
+        self._find, self._say, self._folders = find, say, [folder for folder in folders if folder]
         self._refused: set[tuple[int, int]] = set()
         self.kill_at = now + finish.grace
         self.next = now + AGAIN_SECONDS
@@ -54,8 +57,8 @@ class Ending:
         if not members:
             return True
         if now >= self.kill_at:
-            if self._folder:
-                group.kill(self._folder)
+            for folder in self._folders:
+                group.kill(folder)
             for process in members:
                 self._send(process, signal.SIGKILL)
             if now >= self.kill_at + GIVEN_UP_SECONDS or all(process.key in self._refused for process in members):
@@ -67,3 +70,16 @@ class Ending:
     def hurry(self, now: float) -> None:
         """SIGKILL at once."""
         self.kill_at = self.next = min(now, self.kill_at)
+
+
+def end_orphaned(followed: Followed, finish: Finish, say: Callable[[str], None]) -> None:
+    """End the tree that a watcher followed: its launcher was killed, and nobody else can end what it started."""
+    members = followed.members()
+    if members:
+        name = signal.Signals(finish.signal).name
+        say(f"the launcher was killed: {name} to {named(members)}, KILL after {spell(finish.grace)}")
+        ending = Ending(followed.members, finish, boot_clock(), say, followed.folders)
+        while not ending.step(boot_clock()):
+            time.sleep(max(0.0, ending.next - boot_clock()))
+    for folder in followed.folders:
+        group.remove(folder)

@@ -9,12 +9,12 @@ KILL = "cgroup.kill"
 _DELEGATED = ("user.delegate", "trusted.delegate")  # set by systemd on what it hands over
 
 
-def make(pid: int) -> str:
-    """The folder of a new group below this process's own; empty where that is not ours to divide."""
+def make(name: str) -> str:
+    """The folder of a new group of this name below this process's own; empty where that is not ours to divide."""
     own = _own()
     if not own or not _delegated(own):
         return ""
-    folder = f"{own}/costguard-exec-{pid}"
+    folder = f"{own}/{name}"
     try:
         os.mkdir(folder)
     except OSError:

@@ -44,8 +44,8 @@ class LaunchJob(NamedTuple):
     devfs: str = "/dev"
 
 
-class WatchJob(NamedTuple):
-    """What the launcher asks of the watcher; ``mark`` is on every member of the tree (`costguard.tree.members`)."""
+class Origin(NamedTuple):
+    """Where a tree comes from."""
 
     launcher: int
     born: int  # the launcher's start time, in clock ticks since boot: a process id alone may be used again
@@ -53,6 +53,12 @@ class WatchJob(NamedTuple):
     foreign: tuple[
         tuple[int, int], ...
     ]  # descendants of the launcher that were there before the command: number and start
+
+
+class WatchJob(NamedTuple):
+    """What the launcher asks of the watcher; ``mark`` is on every member of the tree (`costguard.tree.members`)."""
+
+    origin: Origin
     mark: int
     group: str  # the folder of the tree's control group; empty: it has none
     judgement: Judgement

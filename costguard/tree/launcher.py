@@ -13,22 +13,21 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from costguard.engine.words import several
+from costguard.engine.words import several, spell
 from costguard.host.clock import boot_clock
-from costguard.process.command_lines import command_lines
-from costguard.process.wire import MalformedError, from_line, to_line
+from costguard.process.wire import from_line
 from costguard.tree import group
-from costguard.tree.decision import spell
+from costguard.tree.begin import CANNOT_RUN, NOT_FOUND, Begin, begin
 from costguard.tree.ending import Ending
-from costguard.tree.jobs import Finish, Launched, LaunchJob, WatchJob, Word
-from costguard.tree.members import OwnTree, mark_of, put_on
+from costguard.tree.jobs import Finish, Launched, LaunchJob, Origin, WatchJob, Word
+from costguard.tree.members import OwnTree, mark_of
 from costguard.tree.processes import Process, find, named, send
 from costguard.tree.signals import Received, Signals, become_subreaper
 from costguard.tree.speech import Speech, fill_standard
-from costguard.trust import clean
+from costguard.tree.watching import Watching
 
-REFUSED, CANNOT_RUN, NOT_FOUND = 3, 126, 127
-"""Exit codes of a command that was not started; the last two are those of timeout(1) and of shells."""
+REFUSED = 3
+"""Exit code of a command that was not started, because nothing could guard it."""
 
 FORWARDED = (
     signal.SIGTERM,
@@ -49,97 +48,6 @@ SECOND_KEY_WITHIN_SECONDS = 5.0
 GUARDED_WITHIN_SECONDS = 60.0
 """For a watcher to say whether there is a GPU to guard; more than a driver takes to start."""
 
-WATCHER_PAUSES_SECONDS = (0.2, 1.0, 5.0, 30.0)
-"""Before a watcher that died is started again; the last one for ever."""
-
-_CHUNK = 65536
-
-
-class Watching:
-    """The watcher as its parent sees it: a process, a pipe down whose end says that this one is gone, and a pipe up."""
-
-    def __init__(self) -> None:
-        self.pid = 0
-        self.restart_at: float | None = None
-        self._down = self.up = -1
-        self._unread = b""
-        self._starts = 0
-
-    def start(self, lines: Sequence[object]) -> None:
-        """Start one. Raises OSError."""
-        down, up = os.pipe2(os.O_CLOEXEC), os.pipe2(os.O_CLOEXEC)
-        self.restart_at = None
-        self._starts += 1
-        argv = command_lines()["watch"]
-        actions = [(os.POSIX_SPAWN_DUP2, down[0], 0), (os.POSIX_SPAWN_DUP2, up[1], 1)]
-        environment = clean(os.environ, os.geteuid())[0]
-        try:
-            self.pid = os.posix_spawn(
-                argv[0], argv, environment, file_actions=actions, setsid=True, setsigmask=(), setsigdef=_RESET
-            )
-        finally:
-            os.close(down[0])
-            os.close(up[1])
-            self._down, self.up, self._unread = down[1], up[0], b""
-        os.set_blocking(self.up, False)
-        for line in lines:
-            self.write(line)
-
-    def write(self, value: object) -> None:
-        """Send one line; one that is dying is started again with all of them."""
-        try:
-            os.write(self._down, to_line(value) + b"\n")
-        except OSError:
-            return
-
-    def words(self) -> list[Word]:
-        """What it said; what makes no sense is dropped, for nothing that it says can be worse than silence."""
-        found: list[Word] = []
-        try:
-            data = os.read(self.up, _CHUNK)
-        except OSError:
-            return found
-        if not data:
-            self._close_up()
-        self._unread += data
-        while b"\n" in self._unread:
-            line, _, self._unread = self._unread.partition(b"\n")
-            try:
-                found.append(from_line(Word, line))
-            except MalformedError:
-                continue
-        return found
-
-    def died(self, now: float) -> None:
-        """It ended by itself: start another one in a moment."""
-        self.close()
-        self.restart_at = now + WATCHER_PAUSES_SECONDS[min(self._starts, len(WATCHER_PAUSES_SECONDS)) - 1]
-
-    def end(self) -> None:
-        """Kill it, with its reader."""
-        if self.pid:
-            try:
-                os.kill(self.pid, signal.SIGKILL)
-                os.waitpid(self.pid, 0)
-            except (ProcessLookupError, ChildProcessError):
-                pass
-        self.close()
-
-    def close(self) -> None:
-        """Forget it."""
-        self._close_up()
-        if self._down >= 0:
-            os.close(self._down)
-        self.pid, self._down = 0, -1
-
-    def _close_up(self) -> None:
-        if self.up >= 0:
-            os.close(self.up)
-        self.up = -1
-
-
-_RESET = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them, and ignoring survives exec
-
 
 class Launcher:
     """One command and its tree."""
@@ -155,11 +63,11 @@ class Launcher:
         ]  # not those of nohup
         self._signals = Signals([*heeded, signal.SIGCHLD, signal.SIGCONT], [signal.SIGTTOU])
         become_subreaper()
-        self._tree = OwnTree(group.make(os.getpid()))
+        self._tree = OwnTree(group.make(f"costguard-exec-{os.getpid()}"))
         own = find(os.getpid())
         assert own is not None  # this process
         self._own = own
-        self._watching = Watching()
+        self._watching = Watching("watch", Word)
         self._has_terminal = _has_terminal()
         self._leader = 0
         self._group = 0  # the leader's process group
@@ -201,39 +109,18 @@ class Launcher:
 
     def _launch(self) -> int | None:
         """Start the command; the exit code where that fails."""
-        failure, told = os.pipe2(os.O_CLOEXEC)
         self._launched = Launched(boot_clock())
-        self._leader = os.fork()
-        if self._leader == 0:
-            self._become_command(told)
-        os.close(told)
-        with open(failure, "rb") as pipe:
-            number = pipe.read()
-        if number:
-            os.waitpid(self._leader, 0)
-            return self._not_started(int(number))
+        how = Begin(
+            self._job.command, self._signals.before, mark_of(self._own), not self._has_terminal, self._tree.folder
+        )
+        self._leader, error = begin(how)
+        if error:
+            return self._not_started(error)
         leader = find(self._leader)
         self._group = leader.group if leader is not None else 0
         self._watching.write(self._launched)
         _let_go()
         return None
-
-    def _become_command(self, told: int) -> None:
-        """In the new process: nothing that the command inherits may differ from what the launcher inherited."""
-        try:
-            if not self._has_terminal:
-                os.setsid()
-            if self._tree.folder:
-                group.join(self._tree.folder)
-            for number in _RESET:
-                signal.signal(number, signal.SIG_DFL)
-            put_on(mark_of(self._own))
-            signal.pthread_sigmask(signal.SIG_SETMASK, self._signals.before)
-            os.execvp(self._job.command[0], self._job.command)  # noqa: S606 - what this verb is for
-        except OSError as error:
-            os.write(told, b"%d" % (error.errno or errno.EINVAL))
-        finally:
-            os._exit(NOT_FOUND)
 
     def _not_started(self, number: int) -> int:
         program = self._job.command[0]
@@ -243,10 +130,7 @@ class Launcher:
     def _start_watcher(self) -> None:
         job = self._job
         watch = WatchJob(
-            launcher=self._own.pid,
-            born=self._own.born,
-            session=self._own.session,
-            foreign=self._tree.foreign,
+            origin=Origin(self._own.pid, self._own.born, self._own.session, self._tree.foreign),
             mark=mark_of(self._own),
             group=self._tree.folder,
             judgement=job.judgement,
@@ -426,7 +310,7 @@ class Launcher:
         self._end(finish)
 
     def _end(self, finish: Finish) -> None:
-        self._ending = Ending(self._members, finish, boot_clock(), self._speech.say, self._tree.folder)
+        self._ending = Ending(self._members, finish, boot_clock(), self._speech.say, [self._tree.folder])
 
     def _how(self, finish: Finish) -> str:
         count = several(len(self._members()), "process", "processes")

@@ -2,10 +2,11 @@
 
 import os
 import resource
+from collections.abc import Iterable
 from contextlib import suppress
 
 from costguard.tree import group, processes
-from costguard.tree.jobs import WatchJob
+from costguard.tree.jobs import Origin
 from costguard.tree.processes import Process
 
 MARKED = 1 << 62
@@ -15,9 +16,13 @@ every member inherits it, whatever it does to its parents, session and environme
 _LIMIT = b"Max realtime timeout"
 
 
-def mark_of(launcher: Process) -> int:
-    """A number that names one launcher for good."""
-    return MARKED | (launcher.pid & (1 << 22) - 1) << 40 | launcher.born & (1 << 40) - 1
+FILLER = 1 << 39
+"""On the mark of background work, which whoever looks at a GPU may tell from other work by it."""
+
+
+def mark_of(process: Process, *, filler: bool = False) -> int:
+    """A number that names one process for good."""
+    return MARKED | (process.pid & (1 << 22) - 1) << 40 | (FILLER if filler else 0) | process.born & FILLER - 1
 
 
 def put_on(mark: int) -> None:
@@ -28,7 +33,7 @@ def put_on(mark: int) -> None:
             resource.setrlimit(resource.RLIMIT_RTTIME, (mark, hard))
 
 
-def _mark_on(pid: int) -> int:
+def mark_on(pid: int) -> int:
     """The mark of a process; 0 without one. Source: proc_pid_limits(5)."""
     with suppress(OSError, ValueError), open(f"{processes.PROC}/{pid}/limits", "rb", buffering=0) as file:
         for line in file.read(4096).splitlines():
@@ -60,10 +65,12 @@ class OwnTree:
 class Followed:
     """The watcher's view: descendants of the launcher, remembered while it lives, so that they are known when it is gone."""
 
-    def __init__(self, job: WatchJob) -> None:
-        self._job = job
+    def __init__(self, origin: Origin, *, marks: Iterable[int] = (), folders: Iterable[str] = ()) -> None:
+        """``marks``, ``folders``: what members bear, and the control groups they are in; more may come."""
+        self._origin = origin
+        self.marks, self.folders = {*marks}, {*folders}
         self._own = os.getpid()
-        self._foreign = {pid for pid, born in job.foreign if (now := processes.find(pid)) and now.born == born}
+        self._foreign = {pid for pid, born in origin.foreign if (now := processes.find(pid)) and now.born == born}
         self._others: set[int] = set()  # numbers of processes that are none of ours
         self._members: dict[int, Process] = {}
 
@@ -88,23 +95,23 @@ class Followed:
     def members(self) -> list[Process]:
         """Everybody who lives now, found anew by all that tells: parents, the sessions that members began, the group, the mark."""
         known = processes.table()
-        sessions = {process.session for process in self._members.values()} - {self._job.session}
+        sessions = {process.session for process in self._members.values()} - {self._origin.session}
         found = {pid for pid, old in self._members.items() if pid in known and known[pid].born == old.born}
         found |= {pid for pid, process in known.items() if process.session in sessions}
         found |= {
-            pid for pid, process in known.items() if process.born >= self._job.born and _mark_on(pid) == self._job.mark
+            pid for pid, process in known.items() if process.born >= self._origin.born and mark_on(pid) in self.marks
         }
-        if self._job.group:
-            found |= set(group.members(self._job.group)) & set(known)
+        for folder in self.folders:
+            found |= set(group.members(folder)) & set(known)
         found |= processes.below([*found, *self._roots()], known, self._not_ours())
-        found -= {self._own, self._job.launcher, *processes.below([self._own], known)}
+        found -= {self._own, self._origin.launcher, *processes.below([self._own], known)}
         self._members |= {pid: known[pid] for pid in found}
         return [known[pid] for pid in sorted(found)]
 
     def _roots(self) -> list[int]:
-        launcher = processes.find(self._job.launcher)
-        lives = launcher is not None and launcher.born == self._job.born
-        return [*self._members, *([self._job.launcher] if lives else [])]
+        launcher = processes.find(self._origin.launcher)
+        lives = launcher is not None and launcher.born == self._origin.born
+        return [*self._members, *([self._origin.launcher] if lives else [])]
 
     def _not_ours(self) -> frozenset[int]:
         return frozenset({self._own, *self._foreign})

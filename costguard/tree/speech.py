@@ -5,14 +5,14 @@ import time
 
 from costguard.host.console import Console
 
-NAME = "costguard exec"
+EXEC = "costguard exec"
 
 
 class Speech:
     """Lines on a descriptor, which never wait; ``stamped``: each with its time."""
 
-    def __init__(self, fd: int, *, stamped: bool) -> None:
-        self._stamped = stamped
+    def __init__(self, fd: int, *, stamped: bool, name: str = EXEC) -> None:
+        self._stamped, self._name = stamped, name
         try:
             self._console: Console | None = Console(fd, {})
         except OSError:  # it is closed
@@ -24,7 +24,7 @@ class Speech:
             return
         now = time.time()
         stamp = f"{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(now))}.{int(now % 1 * 1000):03d} "
-        self._console.say(f"{stamp if self._stamped else ''}{NAME}: {text}")
+        self._console.say(f"{stamp if self._stamped else ''}{self._name}: {text}")
 
 
 def fill_standard(*, inheritable: bool) -> None:

@@ -4,26 +4,23 @@ It is started anew when it dies. A new one begins with an empty window, so a ver
 """
 
 import os
-import signal
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from costguard.agent.gpu_side import GpuSide
 from costguard.agent.reader import NOT_YET
 from costguard.engine import Device, Known, Observation, Tick, Unknown
 from costguard.engine.rules import rules_of
-from costguard.host.children import Children
+from costguard.engine.words import spell
 from costguard.host.clock import boot_clock
 from costguard.host.poller import READ, Poller
 from costguard.host.ports import Ended, HostEvent, Instant, Line
-from costguard.process.command_lines import command_lines
 from costguard.process.wire import from_line, to_line
-from costguard.tree import group
-from costguard.tree.decision import Decision, called, policy_of, spell
-from costguard.tree.ending import Ending
+from costguard.tree.decision import Decision, called, policy_of
+from costguard.tree.ending import end_orphaned
 from costguard.tree.granted import Granted, granted
 from costguard.tree.jobs import Launched, WatchJob, Word
+from costguard.tree.machine import Machine, first_line
 from costguard.tree.members import Followed
 from costguard.tree.processes import named, send
 from costguard.tree.speech import Speech, fill_standard
@@ -41,44 +38,6 @@ _LINE = 1 << 20
 _ROUNDING_SECONDS = 1e-3
 
 
-class Machine:
-    """The part of a guard's host that a reader needs."""
-
-    def __init__(self, poller: Poller, speech: Speech, *, debug: bool) -> None:
-        self._children = Children(poller, command_lines(), dict(os.environ))
-        self._speech, self._debug = speech, debug
-        self.spawn, self.send, self.kill = self._children.spawn, self._children.send, self._children.kill
-        self.unreaped, self.reap, self.close = self._children.unreaped, self._children.reap, self._children.close
-
-    def clock(self) -> Instant:
-        """All clocks, now. Whether the date is right is no matter here."""
-        return Instant(boot_clock(), time.monotonic(), time.time(), None)
-
-    def say(self, line: str) -> None:
-        """What the reader's side has to tell is for those who look closely."""
-        if self._debug:
-            self._speech.say(line[3:] if line[:1] == "<" else line)
-
-    # what a reader never asks for
-    def wait(self, until: float) -> Sequence[HostEvent]:
-        """Unused: the watcher waits by itself."""
-        raise NotImplementedError
-
-    def answer(self, client: int, line: bytes) -> None:
-        """Unused: nobody asks a watcher anything."""
-
-    def save(self, data: bytes) -> str | None:  # noqa: ARG002 - the interface of a host
-        """Unused: a watcher keeps nothing."""
-        return None
-
-    def save_commitments(self, data: bytes) -> str | None:  # noqa: ARG002 - the interface of a host
-        """Unused: a watcher keeps nothing."""
-        return None
-
-    def service(self, message: str) -> None:
-        """Unused: a watcher is no service."""
-
-
 class Watcher:
     """One watcher; ``lines`` are those that its launcher wrote, ``words`` is where its own go."""
 
@@ -89,7 +48,7 @@ class Watcher:
         self._decision = Decision()
         places = {"host": {"sysfs": job.sysfs, "devfs": job.devfs}}
         self._gpus = GpuSide(self._machine, places, self._decision.state, {}, self._trouble, detached=False)
-        self._followed = Followed(job)
+        self._followed = Followed(job.origin, marks=[job.mark], folders=[job.group] if job.group else [])
         self._devices: dict[str, Device] = {}
         self._granted: Granted | None = None
         self._blocked = ""  # why nothing can be judged, however well the GPUs can be read
@@ -277,17 +236,7 @@ class Watcher:
 
     def _end_tree(self) -> None:
         """The launcher was killed: nobody else can end what it started."""
-        members = self._followed.members()
-        job = self._job
-        if members:
-            grace = spell(job.finish.grace)
-            name = signal.Signals(job.finish.signal).name
-            self._speech.say(f"the launcher was killed: {name} to {named(members)}, KILL after {grace}")
-            ending = Ending(self._followed.members, job.finish, boot_clock(), self._speech.say, job.group)
-            while not ending.step(boot_clock()):
-                time.sleep(max(0.0, ending.next - boot_clock()))
-        if job.group:
-            group.remove(job.group)
+        end_orphaned(self._followed, self._job.finish, self._speech.say)
         self._machine.close()
 
 
@@ -303,24 +252,13 @@ def main() -> int:
     """Serve the launcher on standard input and output."""
     os.closerange(3, 1 << 20)  # the caller's files are the command's and the launcher's
     fill_standard(inheritable=True)
-    line = _first_line()
+    line = first_line()
     if not line:
         return 0
     job = from_line(WatchJob, line)
     words = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)
     return Watcher(job, words, Speech(2, stamped=job.debug)).run()
-
-
-def _first_line() -> bytes:
-    """The job, byte by byte: what follows is for the loop."""
-    line = b""
-    while not line.endswith(b"\n"):
-        data = os.read(0, 1)
-        if not data:
-            return b""
-        line += data
-    return line
 
 
 if __name__ == "__main__":

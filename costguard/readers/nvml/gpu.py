@@ -17,6 +17,7 @@ TYPE_CHECKING = False  # importing typing would cost this process memory for goo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from costguard.readers.nvml.contexts import Contexts, Held
     from costguard.readers.nvml.idle_power import Scene
     from costguard.readers.nvml.library import Engines, Handle
 
@@ -113,6 +114,7 @@ class Gpu:
         self._signs: list[str] = []  # seen since the last answer
         self._traffic_next = True
         self._divided: Divided | None = None
+        self._contexts: Contexts | None = None
         self._above = 1.0  # load from which on small differences decide nothing
         self._whole = True  # whether this read asks every instance
         self._whole_due = 0.0  # when to ask again whether it still is, should its instances stay unknown
@@ -131,6 +133,16 @@ class Gpu:
         """Give back what the library lent."""
         self._gpm.close()
         self._undivide()
+
+    def holders(self) -> "Held":
+        """Which processes hold it, and which used it since this was asked last; where that is not known, why."""
+        if self._contexts is None:
+            from costguard.readers.nvml.contexts import Contexts  # what a guard never asks costs it nothing
+
+            self._contexts = Contexts(self._nvml, self._handle)
+        if self._divided is not None:
+            return None, None, "it is divided (MIG)"
+        return self._contexts.read()
 
     def goes_on(self, now: float, above: float = 1.0) -> bool:
         """Whether `read` would give the last reading again: found in few steps, for most ticks need no more.

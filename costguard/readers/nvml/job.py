@@ -9,11 +9,11 @@ class NvmlJob:
     """Where the machine's files are, and what readers before this one left.
 
     ``known``: the keys of GPUs that must be in each answer; ``counters`` and ``learnt``: objects by key, or None; the reader checks
-    them as if a stranger had written them.
+    them as if a stranger had written them. ``holders``: each answer also says which processes hold a GPU.
     """
 
-    __slots__ = _fields = ("sysfs", "devfs", "counters", "learnt", "known")
-    _field_defaults = {"counters": None, "learnt": None, "known": ()}  # noqa: RUF012 - as a named tuple has it, without its import
+    __slots__ = _fields = ("sysfs", "devfs", "counters", "learnt", "known", "holders")
+    _field_defaults = {"counters": None, "learnt": None, "known": (), "holders": False}  # noqa: RUF012 - as a named tuple has it, without its import
 
     def __init__(
         self,
@@ -23,7 +23,9 @@ class NvmlJob:
         counters: object = None,
         learnt: object = None,
         known: "Sequence[str]" = (),
+        holders: bool = False,
     ) -> None:
+        self.holders = holders
         self.sysfs, self.devfs, self.counters, self.learnt, self.known = sysfs, devfs, counters, learnt, tuple(known)
 
     @classmethod
@@ -36,4 +38,5 @@ class NvmlJob:
             counters=given.get("counters"),
             learnt=given.get("learnt"),
             known=[str(key) for key in known] if isinstance(known, list) else (),
+            holders=given.get("holders") is True,
         )

@@ -49,6 +49,8 @@ _IDLE = (SUCCESS, 0)
 _PROCESS_ROOM = 32  # entries in the list of use by process
 _CONTEXT_ROOM = 64  # entries in the list of contexts; with more there is only their number
 _CONTEXT_WORDS = 3  # of 8 bytes in an entry, at most
+_ENTRIES = (3, 3, 2)  # the same of each version of the list, the newest first
+_PIDS_ROOM = 1024  # entries where every one is wanted
 _MOST_CONTEXTS = 100_000  # more is garbage
 _GPM_VERSION = 1  # of the structures that ask for it
 _MEMORY_VERSION = 0x02000028  # of a structure of 40 bytes
@@ -240,6 +242,19 @@ class Nvml:
         if code == SUCCESS and self._uints[0] > _MOST_CONTEXTS:
             code = UNKNOWN
         return code, self._uints[0] if code == SUCCESS else 0
+
+    def context_pids(self, kind: str, handle: "Handle") -> tuple[int, list[int]]:
+        """The process of each context; INSUFFICIENT_SIZE where there are more than anybody needs to know."""
+        listed, code = (_Q * (_CONTEXT_WORDS * _PIDS_ROOM))(), FUNCTION_NOT_FOUND
+        entry = _CONTEXT_WORDS
+        for function, entry in zip(self._contexts[kind], _ENTRIES, strict=True):  # noqa: B007 - that of the one that answered
+            self._uints[0] = _PIDS_ROOM
+            code = function(handle, self._at, listed)
+            if code not in (FUNCTION_NOT_FOUND, VERSION_MISMATCH, DEPRECATED):
+                break
+        if code == SUCCESS and self._uints[0] > _PIDS_ROOM:
+            code = UNKNOWN
+        return code, [listed[entry * at] & 0xFFFFFFFF for at in range(self._uints[0])] if code == SUCCESS else []
 
     def process_use(self, handle: "Handle", since: int) -> tuple[int, list[tuple[int, int, list[int]]]]:
         """Use by process newer than ``since``: process id, time in microseconds, percents (SM, memory, encoder, decoder)."""

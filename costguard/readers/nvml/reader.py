@@ -14,6 +14,8 @@ First line: `NvmlJob`, with ``counters`` as ``{key:[seconds since boot, millijou
   for small numbers in its words, and for signs of work beside a load that is work; with the ``"counters"`` of all GPUs every two minutes, and a whole one every ten, at least.
   ``"then":[at,every,2]``: of two such short answers in a row the first is left out, and whatever is said next has ``"unsaid":[m,seconds]``.
   With ``"above":load`` loads above that one which differ by 0.05 at most are small numbers, too;
+  A job with ``holders`` is for who asks for each reading: each answer then has ``"holders":{key:[pids|null,pids|null,words]}``, who
+  has a context there and who used the GPU since the last answer, or null and why that is not known;
 - ``{"detach":true}`` lets go of the driver, so that it can be unloaded, and ends the process.
 
 Every GPU of the PCI bus or of the driver is in each answer, readable or not. Exit codes: 0 the guard is gone or said so;
@@ -53,6 +55,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from costguard.readers.nvml.contexts import Held
     from costguard.readers.nvml.gpu import Reading
     from costguard.readers.nvml.library import Handle
 
@@ -98,6 +101,15 @@ class _Slot:
             self.gpu.close()
             self.gpu = None
 
+    def holders(self) -> "Held":
+        """Who holds this GPU."""
+        if self.gpu is None:
+            return None, None, self.reason
+        try:
+            return self.gpu.holders()
+        except Exception as error:  # noqa: BLE001 # as for its reading
+            return None, None, str(error)[:_REASON]
+
     def failed(self, error: Exception) -> None:
         self.code = error.code if isinstance(error, NvmlError) else 0
         told = isinstance(error, NvmlError | UnreadableError)
@@ -118,8 +130,14 @@ class Reader:
         known: "Sequence[str]" = (),
         learnt: object = None,
         clock: "Callable[[], float] | None" = None,
+        *,
+        holders: bool = False,
     ) -> None:
-        """``clock``: gives the seconds since boot, suspended time included; the machine's where there is none."""
+        """``clock``: gives the seconds since boot, suspended time included; the machine's where there is none.
+
+        ``holders``: also say which processes hold each GPU.
+        """
+        self._holders = holders
         self._clock = boottime if clock is None else clock
         self._bus = Bus(sysfs, devfs)
         self._counters = _counters(counters)
@@ -192,6 +210,8 @@ class Reader:
         answer: dict[str, object] = {"read": number, "gpus": rows, "counters": self._energy()}
         if self.unsaid is not None:
             answer["unsaid"], self.unsaid = self.unsaid, None
+        if self._holders:
+            answer["holders"] = {key: slot.holders() for key, slot in self._slots.items()}
         findings = [
             (key, code, words)
             for key, slot in self._slots.items()
@@ -461,7 +481,7 @@ def serve(lines: "Lines", clock: "Callable[[], float]" = boottime, asleep: "Call
     if line is None:
         return 0
     job = NvmlJob.of(line)
-    reader = Reader(job.sysfs, job.devfs, job.counters, job.known, job.learnt, clock)
+    reader = Reader(job.sysfs, job.devfs, job.counters, job.known, job.learnt, clock, holders=job.holders)
     gc.collect()
     gc.freeze()  # what is here to stay is not looked through again
     rhythm: Rhythm | None = None
