@@ -1,66 +1,19 @@
 """``costguard exec``: check the options, and become the launcher of one command."""
 
-import signal
-from collections.abc import Callable
-from typing import TypeVar
-
 import click
 
 from costguard.cli.examples import examples
+from costguard.cli.starting import interval_seconds, share, signal_number, taken
 from costguard.config import values
 from costguard.errors import CostguardError
-
-T = TypeVar("T")
 
 IDLE_CODE = 124
 """Exit code of an idle command, as timeout(1) has it for one that took too long."""
 
-LONGEST_INTERVAL_SECONDS = 3600.0
-
-_NO_END = {"SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT", "SIGCHLD", "SIGWINCH", "SIGURG"}
-
-
-def _taken(read: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, str | None], T | None]:
-    """A reader of `costguard.config.values` as click calls one."""
-
-    def callback(_context: click.Context, _parameter: click.Parameter, value: str | None) -> T | None:
-        try:
-            return None if value is None else read(value)
-        except ValueError as error:
-            raise click.BadParameter(str(error)) from None
-
-    return callback
-
 
 def _percent(text: str) -> float:
     """A bare number is percent, as the tool has it whose flag this is."""
-    return _share(text if "%" in text else f"{text}%")
-
-
-def _share(text: str) -> float:
-    found = values.share(text)
-    if found <= 0:
-        raise ValueError("it must be greater than 0: no load is below 0")
-    return found
-
-
-def _interval(text: str) -> float:
-    found = values.seconds(text)
-    if not 0 < found <= LONGEST_INTERVAL_SECONDS:
-        raise ValueError(f"{text} is out of range; allowed: more than 0, at most 1h")
-    return found
-
-
-def _signal(text: str) -> int:
-    """``TERM``, ``SIGTERM`` or its number."""
-    name = text.strip().upper()
-    name = name if name.startswith("SIG") else f"SIG{name}"
-    for one in signal.Signals:
-        if (text.strip() == str(one.value) or name == one.name) and one.name not in _NO_END:
-            return one.value
-    raise ValueError(
-        f"{text} is no signal that ends a process; allowed: TERM, INT, QUIT, HUP, USR1 and their like, or a number"
-    )
+    return share(text if "%" in text else f"{text}%")
 
 
 def _aggregate(text: str) -> str:
@@ -91,21 +44,21 @@ could not be run. TERM, INT, HUP and QUIT are passed on; the second one within h
 @click.argument("program", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
 @click.option(
     "--threshold",
-    callback=_taken(_share),
+    callback=taken(share),
     metavar="SHARE",
     help="Load below which a GPU is idle: 5%, 0.05 (default: 1%).",
 )
-@click.option("--interval", "-s", "--sample-freq", callback=_taken(_interval), metavar="TIME", default="5s", show_default=True, help="Between two readings.")  # fmt: skip
-@click.option("--window", callback=_taken(values.seconds), metavar="TIME", help="So long every reading must be below (default: 60 readings, 5m).")  # fmt: skip
-@click.option("--delay", callback=_taken(values.seconds), metavar="TIME", help="From the start to the first reading that counts (default: 12 readings, 1m).")  # fmt: skip
-@click.option("--aggregate", "-a", "--all-or-any", "--all_or_any", callback=_taken(_aggregate), metavar="all|any", default="all", show_default=True, help="Idle when all GPUs are, or when any is.")  # fmt: skip
-@click.option("--signal", "--signal-name", "number", callback=_taken(_signal), metavar="NAME", default="TERM", show_default=True, help="What the whole tree gets first; QUIT makes Python show its stacks, with faulthandler.")  # fmt: skip
-@click.option("--grace", callback=_taken(values.seconds), metavar="TIME", default="10s", show_default=True, help="From that signal to SIGKILL for whoever is left.")  # fmt: skip
+@click.option("--interval", "-s", "--sample-freq", callback=taken(interval_seconds), metavar="TIME", default="5s", show_default=True, help="Between two readings.")  # fmt: skip
+@click.option("--window", callback=taken(values.seconds), metavar="TIME", help="So long every reading must be below (default: 60 readings, 5m).")  # fmt: skip
+@click.option("--delay", callback=taken(values.seconds), metavar="TIME", help="From the start to the first reading that counts (default: 12 readings, 1m).")  # fmt: skip
+@click.option("--aggregate", "-a", "--all-or-any", "--all_or_any", callback=taken(_aggregate), metavar="all|any", default="all", show_default=True, help="Idle when all GPUs are, or when any is.")  # fmt: skip
+@click.option("--signal", "--signal-name", "number", callback=taken(signal_number), metavar="NAME", default="TERM", show_default=True, help="What the whole tree gets first; QUIT makes Python show its stacks, with faulthandler.")  # fmt: skip
+@click.option("--grace", callback=taken(values.seconds), metavar="TIME", default="10s", show_default=True, help="From that signal to SIGKILL for whoever is left.")  # fmt: skip
 @click.option("--idle-code", type=click.IntRange(0, 255), metavar="NUMBER", default=IDLE_CODE, show_default=True, help="Exit code when the command was ended because it was idle.")  # fmt: skip
 @click.option("--require-gpu", is_flag=True, help="Start nothing, and exit with 3, when no GPU can be read.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and end nothing.")
 @click.option("--debug", "-x", is_flag=True, help="Show every reading, with its time.")
-@click.option("-t", "--threshhold-percentage", "--threshold-percentage", "percentage", callback=_taken(_percent), metavar="PERCENT", help="The same as --threshold, in percent.")  # fmt: skip
+@click.option("-t", "--threshhold-percentage", "--threshold-percentage", "percentage", callback=taken(_percent), metavar="PERCENT", help="The same as --threshold, in percent.")  # fmt: skip
 @click.option("-n", "--num-samples", "samples", type=click.IntRange(1), metavar="NUMBER", help="The same as --window, in readings.")  # fmt: skip
 @click.option("-d", "--delay-samples", "delayed", type=int, metavar="NUMBER", help="The same as --delay, in readings.")
 @click.option("--signal-children", is_flag=True, help="Changes nothing: every process of the tree is signalled.")
@@ -137,7 +90,7 @@ def command(
     _only_one(threshold, percentage, "--threshold", "-t")
     _only_one(window, samples, "--window", "-n")
     _only_one(delay, delayed, "--delay", "-d")
-    share = percentage if percentage is not None else threshold if threshold is not None else 0.01
+    below = percentage if percentage is not None else threshold if threshold is not None else 0.01
     length = window if window is not None else (samples or 60) * interval
     wait = delay if delay is not None else (12 if delayed is None else max(delayed, 0)) * interval
     if length < interval:
@@ -145,7 +98,7 @@ def command(
             f"--window {length:g}s is shorter than --interval {interval:g}s, so it would hold no reading",
             "make the window longer, or the interval shorter",
         )
-    judgement = Judgement(share, interval, length, wait, aggregate)
+    judgement = Judgement(below, interval, length, wait, aggregate)
     job = LaunchJob(program, judgement, Finish(number, grace), idle_code, require_gpu, dry_run, debug)
     try:
         exec_launcher(job)

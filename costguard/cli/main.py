@@ -25,6 +25,7 @@ class VerbLine(NamedTuple):
 VERBS: Mapping[str, VerbLine] = {
     "run": VerbLine("costguard.cli.run:command", "Guard this machine."),
     "exec": VerbLine("costguard.cli.exec:command", "Run one command, and end it when its GPUs are idle."),
+    "fill": VerbLine("costguard.cli.fill:command", "Run background work on GPUs that nobody uses."),
     "status": VerbLine("costguard.cli.status:command", "Show why the machine is still up, and what would stop it."),
     "history": VerbLine("costguard.cli.history:command", "Show the hours of each day and every incident."),
     "doctor": VerbLine(

@@ -26,7 +26,6 @@ _MEANT = {
 """What other tools call our verbs."""
 
 _LATER = {
-    "fill": "lending idle GPUs is not possible yet",
     "import": "there is no import yet: `costguard config init --preset NAME` starts from the rules of another tool",
 }
 """Verbs of the documentation that this version lacks."""

@@ -16,6 +16,8 @@ LIGHT = {
     "probe": "costguard.readers.host.probe_run",
     "exec": "costguard.tree.launcher",
     "watch": "costguard.tree.watcher",
+    "fill": "costguard.fill.launcher",
+    "look": "costguard.fill.watcher",
 }
 """Resident or frequent, and need only the standard library: started without `site`."""
 

@@ -1,0 +1,131 @@
+"""``costguard fill``: check the options, and become the launcher of background work."""
+
+import os
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from costguard.cli.examples import examples
+from costguard.cli.starting import interval_seconds, share, signal_number, taken
+from costguard.config import values
+from costguard.errors import CostguardError
+
+HELP = """\
+Run a command on every GPU that nobody uses, and end it at once when somebody else comes.
+
+A GPU is free when no process of anybody else is on it. Where that cannot be known, nothing is started. The command gets
+CUDA_VISIBLE_DEVICES, and TERM with all its processes when it has to make room, KILL after --grace. TERM, INT or HUP to
+costguard ends everything; then its exit code is 0. 2: wrong options; 3: no GPU can be used.
+"""
+
+
+def _names(_context: click.Context, _parameter: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
+    """Names with commas between them, in one option or several."""
+    return tuple([name.strip() for text in given for name in text.split(",") if name.strip()])
+
+
+def _variables(_context: click.Context, _parameter: click.Parameter, given: Sequence[str]) -> dict[str, str]:
+    for text in given:
+        if not re.match(r"[A-Za-z_]\w*=", text):
+            raise click.BadParameter(f"{text} sets no variable; write NAME=VALUE")
+        if text.startswith("CUDA_VISIBLE_DEVICES="):
+            raise click.BadParameter("costguard sets CUDA_VISIBLE_DEVICES; --gpus chooses the GPUs")
+    return dict([text.split("=", 1) for text in given])
+
+
+def _gpus(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
+    names = _names(context, parameter, given)
+    if given and not names:
+        raise click.BadParameter("it names no GPU; write numbers or UUIDs, or all")
+    return () if tuple(name.lower() for name in names) == ("all",) else names
+
+
+@click.command(
+    help=HELP,
+    context_settings={"allow_interspersed_args": False},
+    epilog=examples(
+        "costguard fill -- ./miner.sh",
+        "costguard fill --together --once --log work.log -- python sweep.py",
+        "costguard fill --gpus 0,1 --interval 0.5s --grace 1s -- ./work",
+        "costguard fill --users 5m --ignore-users backup -- ./work",
+        "costguard fill --dry-run -- ./work",
+        "costguard fill --config gpu_mon.conf",
+    ),
+)
+@click.argument("program", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
+@click.option("--gpus", multiple=True, callback=_gpus, metavar="LIST", help="Numbers or UUIDs of the GPUs (default: all that may be used).")  # fmt: skip
+@click.option("--together", is_flag=True, help="One process for all of these GPUs, while all of them are free; else one for each.")  # fmt: skip
+@click.option("--directory", metavar="FOLDER", default=".", help="Where the command starts; {gpu} becomes the number.")
+@click.option("--env", "variables", multiple=True, callback=_variables, metavar="NAME=VALUE", help="A variable beside those of this environment.")  # fmt: skip
+@click.option("--log", metavar="FILE", default="", help="Append the command's output to it; {gpu} becomes the number.")
+@click.option("--once", is_flag=True, help="What ended with 0 is done; when all is done, costguard ends.")
+@click.option("--by", type=click.Choice(["processes", "load"]), help="What makes somebody: to be on the GPU, or to use it (default: processes).")  # fmt: skip
+@click.option("--threshold", callback=taken(share), metavar="SHARE", help="With --by load: below it a GPU is not used (default: 5%).")  # fmt: skip
+@click.option("--ignore", multiple=True, callback=_names, metavar="NAMES", help="Programs that are nobody, by their exact names.")  # fmt: skip
+@click.option("--users", callback=taken(values.seconds), metavar="TIME", help="Yield while somebody typed on a terminal so lately (default: off).")  # fmt: skip
+@click.option(
+    "--ignore-users", multiple=True, callback=_names, metavar="NAMES", help="Users whose terminals do not count."
+)
+@click.option("--interval", callback=taken(interval_seconds), metavar="TIME", help="Between two looks (default: 1s).")
+@click.option("--idle-for", callback=taken(values.seconds), metavar="TIME", default="10s", show_default=True, help="So long a GPU must be free before the work begins.")  # fmt: skip
+@click.option("--rest", callback=taken(values.seconds), metavar="TIME", default="30s", show_default=True, help="At least so long nothing begins where it had to yield.")  # fmt: skip
+@click.option("--unknown-for", callback=taken(values.seconds), metavar="TIME", default="10s", show_default=True, help="The work yields when a GPU cannot be judged for longer.")  # fmt: skip
+@click.option("--retry", callback=taken(values.seconds), metavar="TIME", default="5s", show_default=True, help="Pause after work that ended within a minute; doubled each time, up to 5m.")  # fmt: skip
+@click.option("--signal", "--signal-name", "number", callback=taken(signal_number), metavar="NAME", default="TERM", show_default=True, help="What the whole tree gets first.")  # fmt: skip
+@click.option("--grace", callback=taken(values.seconds), metavar="TIME", default="5s", show_default=True, help="From that signal to SIGKILL for whoever is left.")  # fmt: skip
+@click.option("--dry-run", is_flag=True, help="Say what would be done, and start nothing.")
+@click.option("--config", "-c", metavar="FILE", help="Take the work from this configuration of gpu_mon instead.")
+def command(program: tuple[str, ...], config: str | None, **options: Any) -> None:
+    """See `HELP`."""
+    from costguard.fill.jobs import Filler, FillJob, Look, Patience
+    from costguard.process.launch import exec_launcher
+    from costguard.tree.jobs import Finish
+
+    if config is not None:
+        fillers = _from_gpu_mon(config, program, options)
+    elif not program:
+        raise CostguardError("`costguard fill` needs a command", "`costguard fill -- ./work`")
+    else:
+        own = {name: options[name] for name in ("gpus", "together", "directory", "variables", "log")}
+        fillers = (Filler(program, **own),)
+    if options["threshold"] is not None and options["by"] != "load":
+        raise CostguardError("--threshold means nothing without --by load", "add --by load, or leave it out")
+    users = options["users"] or 0.0
+    if options["ignore_users"] and not users:
+        raise CostguardError("--ignore-users means nothing without --users", "add --users 5m, or leave it out")
+    look = Look(
+        options["interval"] or 1.0,
+        options["by"] or "processes",
+        options["threshold"] or 0.05,
+        options["ignore"],
+        users,
+        options["ignore_users"],
+    )
+    patience = Patience(options["idle_for"], options["rest"], options["unknown_for"], options["retry"], options["once"])
+    job = FillJob(fillers, patience, look, Finish(options["number"], options["grace"]), options["dry_run"])
+    try:
+        exec_launcher(job, "fill")
+    except OSError as error:
+        raise CostguardError(
+            f"the launcher could not be started ({error.strerror}); nothing was run",
+            "check that Python and costguard are still where they were installed, or install again",
+            1,
+        ) from error
+
+
+def _from_gpu_mon(path: str, program: Sequence[str], options: dict[str, Any]) -> tuple[Any, ...]:
+    """The work of a file of gpu_mon; its other settings go where nobody wrote the option."""
+    from costguard.cli.gpu_mon import read
+
+    if program or options["gpus"] or options["variables"] or options["log"] or options["together"]:
+        raise CostguardError("with --config the work is that of the file", "leave the command and its options out")
+    found = read(os.path.expanduser(path))
+    options["interval"] = options["interval"] or found.interval
+    options["users"] = options["users"] if options["users"] is not None else found.users_for
+    options["ignore"] += found.ignore
+    options["ignore_users"] = (*options["ignore_users"], *found.ignore_users) if options["users"] else ()
+    for text in found.notes:
+        click.echo(f"costguard fill: {text}", err=True)
+    return found.fillers

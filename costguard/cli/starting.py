@@ -1,0 +1,55 @@
+"""Options of the verbs that start commands, and how their values are read."""
+
+import signal
+from collections.abc import Callable
+from typing import TypeVar
+
+import click
+
+from costguard.config import values
+
+T = TypeVar("T")
+
+LONGEST_INTERVAL_SECONDS = 3600.0
+
+_NO_END = {"SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT", "SIGCHLD", "SIGWINCH", "SIGURG"}
+
+
+def taken(read: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, str | None], T | None]:
+    """A reader of `costguard.config.values` as click calls one."""
+
+    def callback(_context: click.Context, _parameter: click.Parameter, value: str | None) -> T | None:
+        try:
+            return None if value is None else read(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+
+    return callback
+
+
+def share(text: str) -> float:
+    """A share of a load, above 0: ``5%``, ``0.05``."""
+    found = values.share(text)
+    if found <= 0:
+        raise ValueError("it must be greater than 0: no load is below 0")
+    return found
+
+
+def interval_seconds(text: str) -> float:
+    """Between two readings: more than 0, an hour at most."""
+    found = values.seconds(text)
+    if not 0 < found <= LONGEST_INTERVAL_SECONDS:
+        raise ValueError(f"{text} is out of range; allowed: more than 0, at most 1h")
+    return found
+
+
+def signal_number(text: str) -> int:
+    """``TERM``, ``SIGTERM`` or its number."""
+    name = text.strip().upper()
+    name = name if name.startswith("SIG") else f"SIG{name}"
+    for one in signal.Signals:
+        if (text.strip() == str(one.value) or name == one.name) and one.name not in _NO_END:
+            return one.value
+    raise ValueError(
+        f"{text} is no signal that ends a process; allowed: TERM, INT, QUIT, HUP, USR1 and their like, or a number"
+    )

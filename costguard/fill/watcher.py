@@ -1,0 +1,202 @@
+"""The launcher's child that looks who is on the GPUs, and tells each look; where the launcher is killed, it ends its trees."""
+
+import os
+import sys
+import time
+
+from costguard.agent import decode
+from costguard.agent.reader import ReaderProcess
+from costguard.engine.observation import Device, Observation, Reading
+from costguard.fill import NAME
+from costguard.fill.jobs import FillWatchJob, GpuView, Ran, State, View
+from costguard.fill.tenants import Tenants, held_by, judge, namespace_trouble
+from costguard.host.clock import boot_clock
+from costguard.host.poller import READ, Poller
+from costguard.host.ports import Ended, HostEvent, Line
+from costguard.process.wire import from_line, to_line
+from costguard.readers.host.processes import Processes
+from costguard.readers.host.sense import Moment, Place
+from costguard.readers.host.terminals import Terminals
+from costguard.readers.nvml.job import NvmlJob
+from costguard.tree.ending import end_orphaned
+from costguard.tree.granted import granted
+from costguard.tree.machine import Machine, first_line
+from costguard.tree.members import Followed
+from costguard.tree.speech import Speech, fill_standard
+
+LONGEST_NAP_SECONDS = 0.5
+"""The end of the reader is seen within that time."""
+
+_LINE = 1 << 16
+
+
+class Watcher:
+    """One watcher; ``words`` is where its views go."""
+
+    def __init__(self, job: FillWatchJob, words: int, speech: Speech) -> None:
+        self._job, self._words, self._speech = job, words, speech
+        self._poller = Poller()
+        self._machine = Machine(self._poller, speech, debug=False)
+        self._reader = ReaderProcess(self._machine, "nvml", self._reader_job)
+        self._followed = Followed(job.origin)
+        self._tenants = Tenants(job.look.ignore, self._followed.members)
+        self._people = People(job.look.users_for, job.look.ignore_users)
+        self._trouble = namespace_trouble()
+        self._devices: dict[str, Device] = {}
+        self._granted: tuple[str, ...] | None = None
+        self._why_none = ""
+        self._next = boot_clock()
+        self._asked = False
+        self._input = b""
+        self._gone = False  # whether the launcher is
+
+    def _reader_job(self) -> NvmlJob:
+        look = self._job.look
+        return NvmlJob(
+            sysfs=look.sysfs, devfs=look.devfs, **self._reader.handed, known=self._granted or (), holders=True
+        )
+
+    def run(self) -> int:
+        """Look until the launcher ends this process, or has ended itself."""
+        os.set_blocking(0, False)
+        os.set_blocking(self._words, False)
+        self._poller.add(0, READ, self._heard)
+        while not self._gone:
+            self._turn(boot_clock())
+            events: list[HostEvent] = []
+            due = min(self._next, self._reader.deadline)
+            self._poller.poll(min(max(0.0, due - boot_clock()), LONGEST_NAP_SECONDS), events)
+            self._machine.reap(events)
+            for event in events:
+                self._take(event)
+        end_orphaned(self._followed, self._job.finish, self._speech.say)
+        self._machine.close()
+        return 0
+
+    def _heard(self, fd: int, _events: list[HostEvent]) -> None:
+        """The launcher says what it started; the end of the pipe is the end of the launcher."""
+        try:
+            data = os.read(fd, _LINE)
+        except BlockingIOError:
+            return
+        self._gone = not data
+        self._input += data
+        while b"\n" in self._input:
+            line, _, self._input = self._input.partition(b"\n")
+            ran = from_line(Ran, line)
+            self._followed.marks.add(ran.mark)
+            if ran.folder:
+                self._followed.folders.add(ran.folder)
+
+    def _turn(self, now: float) -> None:
+        if self._asked:
+            self._reader.late(now)
+            if not self._reader.waiting:
+                self._blind()
+        if now >= self._next:
+            self._next += self._job.look.interval * ((now - self._next) // self._job.look.interval + 1.0)
+            if not self._asked:
+                self._followed.look()
+                self._reader.ask(now)
+                self._asked = self._reader.waiting
+                if not self._asked:
+                    self._blind()
+
+    def _take(self, event: HostEvent) -> None:
+        now = boot_clock()
+        if isinstance(event, Line) and event.child == self._reader.child:
+            answer = self._reader.line(event.data, now)
+            if answer is not None:
+                self._asked = False
+                self._say(self._view(answer))
+            elif self._asked and not self._reader.waiting:
+                self._blind()
+        elif isinstance(event, Ended) and event.child == self._reader.child:
+            self._reader.ended(event.code, now)
+            if self._asked:
+                self._blind()
+
+    def _blind(self) -> None:
+        """Nothing can be seen in this look."""
+        self._asked = False
+        if self._reader.child is None or self._reader.error:
+            self._say(View(users=self._people.look(), error=self._reader.error or self._reader.words))
+
+    def _view(self, answer: dict[str, object]) -> View:
+        """An answer of the reader as one look."""
+        try:
+            keys, readings = decode.readings(answer)
+            if "info" in answer:
+                self._devices |= {device.key: device for device in decode.devices(answer)}
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            return View(users=self._people.look(), error=f"malformed answer from the reader ({error})")
+        if answer.get("error"):
+            return View(users=self._people.look(), error=str(answer["error"]))
+        if not self._granted:
+            self._choose(Observation(keys, readings))
+        if not self._granted:
+            return View(users=self._people.look(), error=self._why_none)
+        seen = dict(zip(keys, readings, strict=True))
+        self._tenants.look(self._followed.look())
+        views = [self._gpu(key, seen[key], answer) for key in self._granted if key in seen]
+        return View(tuple(views), self._people.look())
+
+    def _choose(self, seen: Observation) -> None:
+        """Which GPUs may be used is fixed from now on. Where it is in doubt which they are, none may."""
+        found = granted(seen, list(self._devices.values()), os.environ)
+        self._granted = () if found.doubt else found.keys
+        self._why_none = found.doubt or found.why
+
+    def _gpu(self, key: str, reading: Reading, answer: dict[str, object]) -> GpuView:
+        device = self._devices.get(key) or Device(key)
+        state: State = "unknown"
+        why = self._trouble
+        if not why:
+            state, why = judge(held_by(answer, key), reading, self._job.look, self._tenants.known)
+        if state == "free" and self._people.unknown:
+            state, why = "unknown", self._people.unknown
+        return GpuView(key, device.uuid, -1 if device.number is None else device.number, state, why)
+
+    def _say(self, view: View) -> None:
+        """A launcher that reads nothing now gets the next look."""
+        try:
+            os.write(self._words, to_line(view) + b"\n")
+        except OSError:
+            return
+
+
+class People:
+    """Who is at a terminal of this machine, where that is a reason to yield; ``unknown``: why that cannot be seen."""
+
+    def __init__(self, seconds: float, ignored: tuple[str, ...]) -> None:
+        place = Place()
+        settings = {"quiet_for": seconds, "users": (), "ignore_users": ignored}
+        self._sense = Terminals(settings, place) if seconds else None
+        self._processes = Processes(place)
+        self.unknown = ""
+
+    def look(self) -> str:
+        """Whoever typed lately, and where; empty for nobody."""
+        if self._sense is None:
+            return ""
+        self._processes.look()
+        sight = self._sense.look(Moment(boot_clock(), time.time()), self._processes)
+        self.unknown = f"who is at a terminal cannot be seen: {sight.unknown}" if sight.unknown else ""
+        return ", ".join(sorted({one.who for one in sight.active})[:3])
+
+
+def main() -> int:
+    """Serve the launcher on standard input and output."""
+    os.closerange(3, 1 << 20)  # the caller's files are the commands' and the launcher's
+    fill_standard(inheritable=True)
+    line = first_line()
+    if not line:
+        return 0
+    job = from_line(FillWatchJob, line)
+    words = os.dup(1)
+    os.dup2(os.open(os.devnull, os.O_RDWR), 1)
+    return Watcher(job, words, Speech(2, stamped="JOURNAL_STREAM" not in os.environ, name=NAME)).run()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
