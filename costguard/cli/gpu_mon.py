@@ -26,8 +26,10 @@ def read(path: str) -> Found:
     try:
         with open(path, encoding="utf-8") as file:
             parser.read_file(file)
-    except (OSError, UnicodeDecodeError, configparser.Error) as error:
-        raise CostguardError(f"{path} cannot be read: {error}", "name a configuration of gpu_mon") from error
+    except OSError as error:
+        raise CostguardError(f"{path} cannot be read: {error.strerror}", "name a configuration of gpu_mon") from error
+    except (UnicodeDecodeError, configparser.Error) as error:
+        raise CostguardError(f"{path} is no configuration of gpu_mon: {error}", "correct it in the file") from error
     sections: Mapping[str, Mapping[str, str]] = {name: parser[name] for name in parser.sections()}
     try:
         return _understood(sections)

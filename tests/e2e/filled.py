@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -33,9 +33,10 @@ time.sleep(1000)
 class Filled(Guarded):
     """One folder with two GPUs on which nobody is."""
 
-    VERB = "fill"
+    wrapper: Sequence[str] = ()
+    """What starts costguard, where it is not started directly."""
 
-    def begin(self, *options: str, work: tuple[str, ...] = ()) -> "subprocess.Popen[bytes]":
+    def begin(self, *options: str, work: Sequence[str] = ()) -> "subprocess.Popen[bytes]":
         """Start one with work that waits."""
         return self.start(*QUICK, *options, "--", sys.executable, "-S", "-c", WORK, *work)
 
@@ -63,11 +64,13 @@ class Filled(Guarded):
         """What the launcher said so far."""
         return (self.folder / "said").read_text()
 
-    def start(self, *arguments: str, stdin: int = subprocess.DEVNULL, session: bool = True) -> "subprocess.Popen[bytes]":
+    def start(
+        self, *arguments: str, stdin: int = subprocess.DEVNULL, session: bool = True
+    ) -> "subprocess.Popen[bytes]":
         """As for one command, with its words in a file."""
         with (self.folder / "said").open("ab") as said:
             process = subprocess.Popen(
-                [sys.executable, "-m", "costguard", "fill", *arguments], env=self.environment, cwd=self.folder,
+                [*self.wrapper, sys.executable, "-m", "costguard", "fill", *arguments], env=self.environment, cwd=self.folder,
                 stdin=stdin, stdout=said, stderr=said, start_new_session=session,
             )  # fmt: skip
         self._started.append(process)

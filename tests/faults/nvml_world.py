@@ -62,7 +62,13 @@ class Inner:
         self._time, self._number = time, 0
         given = json.loads(json.dumps(given))
         self.reader = Reader(
-            str(sysfs), str(devfs), given["counters"], given["known"], given["learnt"], clock=time.boottime
+            str(sysfs),
+            str(devfs),
+            given["counters"],
+            given["known"],
+            given["learnt"],
+            clock=time.boottime,
+            holders=given["holders"],
         )
 
     def read(self, *, look: bool = False) -> Answer:
@@ -96,12 +102,14 @@ class World:
         counters: object = None,
         known: Sequence[str] = (),
         learnt: object = None,
+        *,
+        holders: bool = False,
     ) -> Inner:
         made = Inner(
             sysfs or self.sysfs,
             self.folder / "dev",
             self.clock,
-            {"counters": counters, "known": known, "learnt": learnt},
+            {"counters": counters, "known": known, "learnt": learnt, "holders": holders},
         )
         self._stack.callback(made.reader.detach)
         return made

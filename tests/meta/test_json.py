@@ -184,6 +184,6 @@ def test_every_verb_with_json_has_its_section() -> None:
     verbs = dict(_options(main, "costguard"))
     assert set(VERBS) == {path.split()[1] for path in verbs}
     without = {path.removeprefix("costguard ") for path, has in verbs.items() if not has}
-    assert without == {"run", "exec", "detach", "attach", "record", "config init", "install", "uninstall"}
+    assert without == {"run", "exec", "fill", "detach", "attach", "record", "config init", "install", "uninstall"}
     for path in (path for path, has in verbs.items() if has):
         assert re.search(rf"^`{path}[^`]*--json`", PAGE, re.MULTILINE), path

@@ -21,6 +21,8 @@ class Contexts:
 
     def read(self) -> "Held":
         """Both lists now."""
+        if self._nvml.mig(self._handle) == (SUCCESS, 1):
+            return None, None, "it is divided (MIG)"
         found: set[int] = set()
         for kind in (_NEEDED, *_OPTIONAL):
             code, pids = self._nvml.context_pids(kind, self._handle)

@@ -140,8 +140,6 @@ class Gpu:
             from costguard.readers.nvml.contexts import Contexts  # what a guard never asks costs it nothing
 
             self._contexts = Contexts(self._nvml, self._handle)
-        if self._divided is not None:
-            return None, None, "it is divided (MIG)"
         return self._contexts.read()
 
     def goes_on(self, now: float, above: float = 1.0) -> bool:

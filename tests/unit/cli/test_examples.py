@@ -24,7 +24,10 @@ CODES: Mapping[str, tuple[int, ...]] = {
     "doctor": (1, 4),
 }  # fmt: skip
 """What each ends with on a machine without an agent. Not here: what would act, ask, wait or watch (`run`, `stop`, `record`,
-`notify test`, `demo`, which has tests of its own), and `exec`, which becomes its command."""
+`notify test`, `demo`, which has tests of its own), and `exec` and `fill`, which become something else."""
+
+GPU_MON = "[defaults]\ninterval_seconds=10\n[gpu]\ngpus=ALL\nignore_programs=\n[tty]\nenabled=yes\n[process]\ngpus=ALL\ndir=/\ncmd=true\n"
+"""The least that a configuration of that tool has."""
 
 AGENTS = ("status", "history", "hold", "release", "detach", "attach", "doctor")
 """Verbs that talk to an agent: to none of this machine."""
@@ -131,3 +134,14 @@ def test_exec_starts_its_command(line: str, place: Path) -> None:
     options = words(line)[: words(line).index("--")] if "--" in words(line) else words(line)[:10]
     command = [sys.executable, "-m", "costguard", *options, "--", "sh", "-c", "exit 7"]
     assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 7
+
+
+@pytest.mark.parametrize("line", [line for line in EXAMPLES if words(line)[0] == "fill"])
+def test_fill_understands_its_options(line: str, place: Path) -> None:
+    """Each line as it is written, where there is no GPU: nothing is started, and why is said."""
+    (place / "gpu_mon.conf").write_text(GPU_MON)
+    environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "none"}
+    command = [sys.executable, "-m", "costguard", *words(line)]
+    done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == NOBODY, done.stderr
+    assert "no GPU can be used" in done.stderr

@@ -14,6 +14,7 @@ from costguard.actions.job import ActionAnswer, BeatJob, Release
 from costguard.agent.persist import PersistJob
 from costguard.cloud.access import CloudAccess, HostPaths
 from costguard.config.job import Configured, ConfigureJob
+from costguard.fill.jobs import FillJob, FillWatchJob, Ran, View
 from costguard.history.job import Batch, EventRow, GpuMinute, MachineMinute
 from costguard.notify.job import Draft, TellJob, Told
 from costguard.plans import Plan, PlanFinding, Result
@@ -41,6 +42,8 @@ KINDS: dict[str, tuple[Any, ...]] = {
     "probe": (ProbeJob, ProbeEnd),
     "exec": (LaunchJob,),
     "watch": (WatchJob, Launched, Word),
+    "fill": (FillJob,),
+    "look": (FillWatchJob, Ran, View),
 }
 """What each program is told, and says. The resident readers answer in lines of their own (`costguard.agent.decode`)."""
 
@@ -94,11 +97,13 @@ def test_what_one_end_writes_the_other_reads(kind: Any, data: st.DataObject) -> 
 
 def test_an_nvml_job_is_read_as_it_was_written() -> None:
     """Its end in the reader has no types to lean on; what makes no sense there is as if nothing had been left."""
-    job = NvmlJob(sysfs="/a", devfs="/b", counters={"g": [1.0, 2]}, learnt={"g": {"bare": 1}}, known=("g", "h"))
+    job = NvmlJob(
+        sysfs="/a", devfs="/b", counters={"g": [1.0, 2]}, learnt={"g": {"bare": 1}}, known=("g", "h"), holders=True
+    )
     again = NvmlJob.of(json.loads(to_line(job)))
     assert [getattr(again, name) for name in job._fields] == [getattr(job, name) for name in job._fields]
     bare = NvmlJob.of({"known": 7, "sysfs": None})
-    assert (bare.sysfs, bare.devfs, bare.known, bare.counters) == ("/sys", "/dev", (), None)
+    assert (bare.sysfs, bare.devfs, bare.known, bare.counters, bare.holders) == ("/sys", "/dev", (), None, False)
 
 
 class Inner(NamedTuple):
@@ -178,7 +183,14 @@ def test_a_plan_comes_whole() -> None:
 def test_every_worker_refuses_a_senseless_job_in_words() -> None:
     """Each by the one main that they share: a test of one is a test of all."""
     for name, module in (LIGHT | HEAVY).items():
-        if name in KINDS and name not in {"cloud", "host", "exec", "watch"}:  # those stay as long as what they are for
+        if name in KINDS and name not in {
+            "cloud",
+            "host",
+            "exec",
+            "watch",
+            "fill",
+            "look",
+        }:  # those stay as long as what they are for
             assert importlib.import_module(module).serve is importlib.import_module("costguard.process.worker").serve
 
 
