@@ -461,7 +461,7 @@ class Loop:
             answer = self.gpu_side.line(event.data, now)
             # the first answer of a new reader, which no tick waited for, reaches back over the hole: not to be lost
             # what came too late is followed by all that was written while the guard stood still: work, perhaps
-            if not self._awaited and (answer or (self._reading and not self._arrived)):
+            if not self._awaited and (answer or (self._reading and not self._more_readings())):
                 self._tick(instant)
             return
         self._due_at = None
@@ -473,6 +473,11 @@ class Loop:
                     self._trouble("request", failure)
             case Signal():
                 self._signal(event.name)
+
+    def _more_readings(self) -> bool:
+        """Whether the reader of the GPUs has written more than was heard of it."""
+        child = self.gpu_side.reader.child
+        return any(isinstance(event, Line) and event.child == child for event in self._arrived)
 
     def _child(self, event: Line | Ended, now: Instant) -> None:
         """Hand a child's line, or its end, to whom the child belongs."""
@@ -487,7 +492,7 @@ class Loop:
             self.host_side.take(event, now.boot)
             if self.host_side.vetoes is not before and reader.alone and not reader.would_cross(now.boot):
                 reader.lapse()  # the next tick comes in its time, also where that reader would say nothing
-            if self._reading and not self._awaited and not self._arrived:
+            if self._reading and not self._awaited and not self._more_readings():
                 self._tick(now)
         elif self.workers.owns(event.child):
             self._take(self.workers.take(event, now.boot))

@@ -104,9 +104,12 @@ class Sights:
 
         if law.together == "any":
             return min(max(one(gpu), self.worked_before(law, (gpu,), since, at)) for gpu in law.judged)
-        # of one that was on no bus since the boot nobody can know; that it works is true all the same
-        there = [gpu for gpu in law.judged if self._machine.keys[gpu] in self._appeared]
+        there = self.there(law)  # that one works which is not is true all the same
         return max(*[one(gpu) for gpu in there], self.worked_before(law, law.judged, since, at)) if there else at
+
+    def there(self, law: Terms) -> list[int]:
+        """The judged GPUs of which the guard can know: since the boot they were on the bus."""
+        return [gpu for gpu in law.judged if self._machine.keys[gpu] in self._appeared]
 
 
 def _seen(gpu: Sequence[object] | None) -> Seen | None:
@@ -190,8 +193,13 @@ class Rest:
         self._mean = self.loud = self.blind = self.all_known = None
         self._again = True
 
-    def tick(self, at: float, seen: Sequence[Seen | None], law: Terms, given: Sequence[Seen | None]) -> None:
-        """One more tick: what the guard has seen for sure, and what the reader gave, which it may have seen."""
+    def tick(
+        self, at: float, seen: Sequence[Seen | None], law: Terms, given: Sequence[Seen | None], there: Sequence[int]
+    ) -> None:
+        """One more tick: what the guard has seen for sure, and what the reader gave, which it may have seen.
+
+        ``there``: judged GPUs of which it knows.
+        """
         reach = 0.0 if self._again else 1.5 * law.interval
         self._again, before, self._before = False, self._before, at
         for gpu, one in enumerate(seen):
@@ -209,7 +217,7 @@ class Rest:
                 self._since[gpu] = None
             elif self._since[gpu] is None:
                 self._since[gpu] = at
-        hidden = law.lacking or not law.judged or any(given[gpu] is None for gpu in law.judged)
+        hidden = law.lacking or not there or any(given[gpu] is None for gpu in there)
         self.blind = (self.blind if self.blind is not None else at) if hidden else None
         self._together(at, seen, law)
 

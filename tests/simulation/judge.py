@@ -108,6 +108,7 @@ class Judge(Watch):
         self.asked_about: set[str] = (
             set()
         )  # attempts of which the guard asked what became of them: these end their link
+        self._asked_at = -NEVER  # the last such question
         self.prepared: Counter[tuple[str, str]] = Counter()
         self.refused: dict[str, str] = {}  # what the last plan of an action said
         self.ever_refused = False  # in this boot: a guard that was killed may not have kept what came after
@@ -357,6 +358,8 @@ class Judge(Watch):
             self.holds.ends = None
             self.dues.unheard()
             self.tidings.unheard()
+        if self.unsaved:
+            self.hazy_at = self.at  # what was seen since the state could be saved last is a hole to this guard
         if self._unsaved_end is not None:  # nor was that a tag asks for longer
             self.hatch_until, self._unsaved_end = self._unsaved_end, None
         if self._unsaved_tags is not None:  # nor were these settings
@@ -522,7 +525,7 @@ class Judge(Watch):
         armed = self.arming.maybe, self.arming.surely
         if kept is not None and not doubtful:
             self.arming.tick(kept.at, kept.seen, self.law, sure=True)
-            self.rest.tick(kept.at, kept.seen, self.law, kept.seen)
+            self.rest.tick(kept.at, kept.seen, self.law, kept.seen, self.sights.there(self.law))
             self.ticks.append(kept.at)
         self.arming.tick(at, look.seen if look is not None else seen, self.law, sure=not doubtful)
         if self.arming.maybe > armed[0]:  # the machine counts as working
@@ -530,7 +533,8 @@ class Judge(Watch):
             self.holds.forgive(sure=False)
         if self.arming.surely > armed[1]:  # a request of this very tick came after that
             self.tried_stops = [stop for stop in self.tried_stops if stop > at - 1.0]
-        self.rest.tick(at, self._with_counters(surely), self.law, surely if look is None else look.seen)
+        given = surely if look is None else look.seen
+        self.rest.tick(at, self._with_counters(surely), self.law, given, self.sights.there(self.law))
         self._forgive(at)
         self.dues.tick(now, self.ticks[-1] if self.ticks else self.guard_at, doubtful=doubtful)
         self.tidings.tick(now)
@@ -719,6 +723,7 @@ class Judge(Watch):
             self.dues.checks(action)
         elif job["job"] == "confirm":
             self.asked_about.add(job["attempt"])
+            self._asked_at = self.at
         elif job["job"] == "act":
             rules.prepares(self, job["incident"], action)
             self.prepared[job["incident"], action] += 1
@@ -751,6 +756,8 @@ class Judge(Watch):
             self._vetoes(job["incident"])
         if job["job"] == "act" and outcome["status"] == "accepted":
             self.tidings.owes("accepted")
+        elif job["job"] == "confirm" and self.ruled_at > self._asked_at:
+            return  # a reload lets go of the question, and asks anew
         elif job["job"] != "hook" and outcome["status"] == "done" and not self.incidents.is_over(job["incident"]):
             self.tidings.owes("done")  # not when the world was asked twice, and answers again
 

@@ -71,7 +71,8 @@ class Tidings:
             first = min(judge.holds.until.values(), default=-NEVER)
             if first > at + 1.0:
                 judge.breaks(f"I8: a hold that lasts {first - at:.0f} s more is said to be over")
-        elif kind == "unguarded" and judge.stage != "warned":
+        # what failed may be waiting for its next try, and whoever has just woken up does not know that it slept
+        elif kind == "unguarded" and judge.stage not in {"warned", "gone", "unsure"} and not judge.drowsy:
             judge.breaks("the guard of a countdown is missed that does not run")
         elif kind == "done":
             self._done(facts)
@@ -114,7 +115,9 @@ class Tidings:
             return
         before = judge.ticks[-1] if judge.ticks else last.at
         heard = [look.seen for look in judge.sights.looks if look is last or look.at > before]  # of one tick, as a rule
-        if judge.rest.blind is not None and any(all(seen[gpu] is None for seen in heard) for gpu in law.judged):
+        if judge.rest.blind is not None and any(
+            all(seen[gpu] is None for seen in heard) for gpu in judge.sights.there(law)
+        ):
             judge.breaks("I6: GPUs are said to be readable that cannot be read")
         if since is None or judge.stage != "watching" or judge.stage_at > since or judge.graced_at > since:
             return
@@ -182,7 +185,7 @@ def due_again(judge: "Judge", reason: str) -> None:
     at, promise = judge.at, judge.dues.promise
     if reason == "person" or judge.reason == "person" or judge.stage not in {"done", "failed"}:
         return
-    if judge.stage_at < judge.began + 2 * judge.law.interval:
+    if judge.drowsy or judge.stage_at < judge.began + 2 * judge.law.interval:
         return  # the guard may have told it before it saw that the machine had slept
     looks = [look for look in judge.sights.looks if look.at > judge.stage_at - 2 * judge.law.interval]
     law = judge.law
