@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 
 import click
 
@@ -10,16 +11,21 @@ from costguard.cli import installation
 from costguard.cli.examples import examples
 from costguard.cli.installation import CONFIGURATION, DROP_INS, MANIFEST, UNIT, Manifest
 from costguard.config import paths
-from costguard.doctor.service import NAME
+from costguard.doctor.service import NAME, SHIPPED
 from costguard.errors import REFUSED, USAGE, CostguardError
 from costguard.files import names_in
 
 STATE = ("/var/lib/costguard", "/run/costguard")
 ETC = os.path.dirname(CONFIGURATION)
+SHIPPED_IN = os.path.dirname(SHIPPED)
 DROPPED_IN = f"{ETC}/{paths.DROP_INS}"
 SECONDS = 150.0
 """For systemd to start or stop the service: more than the unit's own limits."""
 
+_CLOSED = (
+    "Only root can run this costguard, because {} is closed to others: nobody else could ask it, or hold the machine. "
+    "Install it where all may read, such as `sudo python3 -m venv /opt/costguard`."
+)
 _WORDS = {"new": "write  ", "changed": "replace", "same": "same   ", "kept": "keep   "}
 
 
@@ -57,12 +63,15 @@ def install(*, dry_run: bool, force: bool, no_start: bool, root: str, given: tup
     _require_root(dry_run=dry_run, root=root)
     before = Manifest.read(root)
     credentials = [installation.credential(text, root) for text in given]
-    planned = installation.pieces(installation.script(judged=not root), short(), credentials)
+    words = installation.script(judged=not root)
+    planned = installation.pieces(words, short(), credentials)
     fates = {piece.path: installation.fate(piece, root, before, force=force) for piece in planned}
     for piece in planned:
         click.echo(f"{_WORDS[fates[piece.path]]} {root}{piece.path}{f' -> {piece.target}' if piece.target else ''}")
         if dry_run and fates[piece.path] in {"new", "changed"} and not piece.target:
             click.echo("".join(f"    {line}\n" for line in piece.content.splitlines()), nl=False)
+    if place := "" if root else installation.closed((words[0], sys.executable, SHIPPED_IN)):
+        click.echo(_CLOSED.format(place))
     if dry_run:
         click.echo("Nothing was written. Next: `sudo costguard install`.")
         return

@@ -4,8 +4,9 @@ import hashlib
 import json
 import os
 import shutil
+import stat
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
@@ -99,6 +100,18 @@ def script(*, judged: bool = True) -> list[str]:
             )
             raise CostguardError(f"root would run what others can change: {found.reason}", hint, REFUSED)
     return words
+
+
+def closed(paths: Iterable[str]) -> str:
+    """The first folder or file on the way to these that others than its owner and group may not enter or run; empty where all may."""
+    for path in map(os.path.realpath, paths):
+        place = "/"
+        for name in path.split("/"):
+            place = os.path.join(place, name)
+            with suppress(OSError):
+                if not os.stat(place).st_mode & stat.S_IXOTH:
+                    return place
+    return ""
 
 
 def credential(text: str, root: str) -> Credential:

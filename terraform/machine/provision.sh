@@ -128,7 +128,7 @@ environment() {
 service() {
   local said
   said=$("$costguard" install --no-start ${root:+--root "$root"}) || fail "$costguard could not make itself a service; see above"
-  sed -n '/^Changed/p' <<<"$said" # what somebody has changed on this machine, and stays
+  sed -n '/^Changed/p; /^Only root/p' <<<"$said" # what somebody has changed on this machine, and stays; who cannot run it
 }
 
 # The file of this machine. One that somebody has changed since stays; one that does not hold is put beside it.

@@ -131,6 +131,19 @@ def test_without_an_installation_nothing_is_removed(tmp_path: Path) -> None:
     assert (said.exit_code, "has installed nothing here" in said.output) == (3, True)
 
 
+def test_an_installation_that_only_root_can_run_is_noticed(short_path: Path) -> None:
+    """Who works on the machine could not hold it: the folder is named, through links, too."""
+    folder = short_path / "venv/bin"
+    folder.mkdir(parents=True)
+    short_path.chmod(0o755)
+    command, link = folder / "costguard", short_path / "link"
+    command.touch(0o755)
+    link.symlink_to(command)
+    assert installation.closed([str(link), "/usr/bin/env"]) == ""
+    folder.chmod(0o750)
+    assert installation.closed(["/usr/bin/env", str(link)]) == str(folder)
+
+
 def test_the_unit_starts_this_very_installation(tmp_path: Path) -> None:
     """Whatever PATH a service has."""
     run("install", tmp_path)
