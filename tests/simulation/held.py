@@ -21,6 +21,10 @@ NEWS, TOLD_EVERY = 660.0, 180.0
 """A hold that moves its end by more, or comes so long after the last one of the same user, is told."""
 
 
+UNSEEN = 150.0
+"""Seconds from the last look to the end of a boot, and from the next one's beginning to its first look: they use up nothing of a hold."""
+
+
 class Holds:
     """Each user's hold, in true seconds."""
 
@@ -37,6 +41,7 @@ class Holds:
         self._told: dict[int, float] = {}
         self._sure = True  # no hold was lost, or perhaps granted
         self._changed = -NEVER  # when a hold was granted or ended last
+        self._forgiven = -NEVER  # when work took something off what was used
 
     @property
     def latest(self) -> float:
@@ -110,6 +115,7 @@ class Holds:
     def forgive(self, *, sure: bool) -> None:
         """Work was seen, or perhaps: of earlier holds only the time that is still to come counts."""
         self._sure = self._sure or sure
+        self._forgiven = self._judge.at
         for account in (self._most if sure else self._least).values():
             account.forgiven(self._judge.at)
 
@@ -196,14 +202,14 @@ class Holds:
         self.lost(kept)
         stored = min(self._judge.off_at, self._judge.stored_at)
         for account in self._most.values():  # where no date is sure, what was left of it then
-            account.lasts(stored, self._judge.at - stored)
+            account.lasts(stored, self._judge.at - stored + UNSEEN)
         longest = self._judge.at + self._judge.law.hold_max
         self.until = {uid: min(until, longest) for uid, until in self.until.items()}
 
     def lost(self, kept: dict[str, Any]) -> None:
         """What no directory holds any more is lost, and nobody can be blamed."""
         self.ends = None
-        if self.until or self._changed > self._judge.stored_at - 1.0:
+        if self.until or max(self._changed, self._forgiven) > self._judge.stored_at - 1.0:
             self.doubt()
         self._least.clear()
         if self.until:

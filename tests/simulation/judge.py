@@ -594,6 +594,7 @@ class Judge(Watch):
             self.holds.forgive(sure=False)
         elif self.stage != "warned" and self._sees_a_hook(law):
             self.stops.clear()  # of a countdown that was taken back: to the guard that is anybody's work
+            self.holds.forgive(sure=False)
         if self.rest.loud is not None and at - self.rest.loud >= 60.0 + self.law.interval:
             self.holds.forgive(sure=True)
             self.tried_stops = [stop for stop in self.tried_stops if stop > at - 1.0]
@@ -708,6 +709,8 @@ class Judge(Watch):
 
     def _begins(self, now: Instant, reason: str) -> None:
         """The reason holds now; or it held when the guard was killed as it had decided, and the next one tells it."""
+        if self._catches_up():
+            return  # it goes by the rules of before, which are forgotten here
         try:
             rules.begins(self, now, reason)
         except Violation:
