@@ -20,6 +20,7 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[1]
 LOCK = Path(__file__).with_name("lock.txt")
 TOOLS = Path(__file__).with_name("build.txt")
+PIP = Path(__file__).with_name("pip.txt")
 PYTHONS = ("3.11", "3.12", "3.13")
 MACHINES = ("x86_64", "aarch64")
 GLIBC = ("manylinux_2_17", "manylinux2014", "manylinux_2_26", "manylinux_2_27", "manylinux_2_28")
@@ -130,8 +131,9 @@ def pinned(names: Iterable[str]) -> list[str]:
 
 
 def main() -> None:
-    """Write both locks."""
+    """Write all of them."""
     write(LOCK, "What the tests of costguard ran with", hashes(pinned(graph(declared(all_extras())))))
+    write(PIP, "What installs costguard where the machine's Python has no pip", hashes(pinned(["pip"])))
     write(TOOLS, "What builds a release of costguard", hashes(pinned(graph([Requirement("hatchling")]))))
 
 

@@ -1,4 +1,4 @@
-"""`python -m release.wheels FOLDER CLOUD`: every library that costguard needs there, for machines that reach no package index.
+"""`python -m release.wheels FOLDER CLOUD`: every library that costguard needs there, and pip, for machines that reach no package index.
 
 At the versions of the lock, compared with its checksums, for each Python and machine that it knows.
 """
@@ -13,9 +13,9 @@ from release import lock
 
 
 def locked(extra: str) -> Iterator[str]:
-    """The lines of the lock for costguard with an extra."""
-    known = lock.read()
-    for name in sorted(lock.graph(lock.declared([extra]))):
+    """The lines of the lock for costguard with an extra, and for the pip that installs it."""
+    known = lock.read() | lock.read(lock.PIP)
+    for name in sorted({*lock.graph(lock.declared([extra])), "pip"}):
         version, sums = known[name]
         yield " ".join([f"{name}=={version}", *(f"--hash=sha256:{one}" for one in sums)])
 

@@ -7,7 +7,7 @@
 #                [--python FROM --python-sha256 SUM] [--config BASE64] [--bake]
 #
 # FROM is an https:// address or an absolute path. Without --wheel costguard is here already. --wheels (a .tar.gz or a folder)
-# has all that pip needs, and then no index is asked. --bake enables the service and does not start it: for an image.
+# has all that pip needs, and then no index is asked; with a pip in it a Python without one will do. --bake enables the service and does not start it: for an image.
 # PROVISION_ROOT puts a folder before every path, for tests.
 set -euo pipefail
 umask 022
@@ -47,8 +47,11 @@ fetch() {
   [ "$(sha256sum "$3" | cut -d' ' -f1)" = "$2" ] || fail "$1 has another checksum than $2"
 }
 
-# An interpreter is new enough, and can make an environment.
-fits() { "$1" -I -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
+# An interpreter is new enough, and can make an environment; that of Debian and Ubuntu has no pip without another package.
+fits() {
+  "$1" -I -c 'import sys, venv; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || return
+  [ -n "$pip" ] || "$1" -I -c 'import ensurepip' 2>/dev/null
+}
 
 interpreter() {
   local name path own
@@ -90,33 +93,45 @@ distribution_python() {
   return 1
 }
 
+# Where pip finds what costguard needs, and that pip itself where it lies there.
+libraries() {
+  local place depth=1
+  case $wheels in
+    '') return ;;
+    *.tar.gz)
+      fetch "$wheels" "$wheels_sha" "$work/wheels.tar.gz"
+      mkdir "$work/wheels"
+      tar -xzf "$work/wheels.tar.gz" --no-same-owner -C "$work/wheels" || fail "$wheels is no .tar.gz"
+      from=(--no-index)
+      while read -r place; do from+=(--find-links "$place"); done < <(find "$work/wheels" -type d)
+      place=$work/wheels depth=9
+      ;;
+    *)
+      [ -d "$wheels" ] || fail "there is no folder $wheels on this machine"
+      from=(--no-index --find-links "$wheels")
+      place=$wheels
+      ;;
+  esac
+  pip=$(find "$place" -maxdepth "$depth" -name 'pip-*.whl')
+}
+
 # Each version in a folder of its own, whose name says what is in it: an upgrade is made beside the one that runs.
 environment() {
-  local python3 folder from
+  local python3 folder pip='' from=() with=(-m pip)
   folder=$home/versions/$(echo "$sha $extra $wheels $wheels_sha $python_sha" | sha256sum | cut -c1-12)
   if [ ! -e "$folder/complete" ]; then
+    libraries
+    [ -z "$pip" ] || with=("$pip/pip") # a wheel of pip runs as it is
     if ! python3=$(interpreter); then
       [ -z "$python" ] || exit 3 # said already
       distribution_python >&2 && python3=$(interpreter) ||
         fail "no Python 3.11 or newer with venv here, nor in this distribution: name one with --python"
     fi
     fetch "$wheel" "$sha" "$work/${wheel##*/}"
-    from=()
-    case $wheels in
-      '') ;;
-      *.tar.gz)
-        fetch "$wheels" "$wheels_sha" "$work/wheels.tar.gz"
-        mkdir "$work/wheels"
-        tar -xzf "$work/wheels.tar.gz" --no-same-owner -C "$work/wheels" || fail "$wheels is no .tar.gz"
-        from=(--no-index)
-        while read -r place; do from+=(--find-links "$place"); done < <(find "$work/wheels" -type d)
-        ;;
-      *) from=(--no-index --find-links "$wheels") ;;
-    esac
     rm -rf "$folder"
     mkdir -p "$home/versions"
-    "$python3" -I -m venv "$folder" || fail "$python3 makes no environment"
-    "$folder/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-input --retries 10 "${from[@]}" "$work/${wheel##*/}[$extra]" ||
+    "$python3" -I -m venv ${pip:+--without-pip} "$folder" || fail "$python3 makes no environment"
+    "$folder/bin/python" -I "${with[@]}" install --quiet --disable-pip-version-check --no-input --retries 10 "${from[@]}" "$work/${wheel##*/}[$extra]" ${pip:+pip} ||
       fail "pip could not install costguard; see above"
     touch "$folder/complete"
     say "installed in $folder"

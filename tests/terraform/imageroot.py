@@ -55,6 +55,13 @@ case $1 in
 esac
 """
 
+PYTHON = """\
+#!/bin/bash
+# As Debian and Ubuntu have it: an environment gets no pip.
+case "$*" in *ensurepip*) exit 1 ;; *"-m venv "*--without-pip*) ;; *"-m venv "*) exit 1 ;; esac
+exec {base} "$@"
+"""
+
 SAYS = '#!/bin/bash\necho "{name} $@" >>/others.log\n'
 """Stands for a program of the image."""
 
@@ -71,7 +78,7 @@ class ImageRoot:
         self.program("journalctl", SAYS.format(name="journalctl"))
         # The newest that provision.sh asks for: the one whose libraries are at hand.
         base = Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}"
-        self.program("python3.13", f'#!/bin/bash\nexec {base} "$@"\n')
+        self.program("python3.13", PYTHON.format(base=base))
         for name in ("etc/passwd", "etc/group"):
             self.write(name, "root:x:0:\n" if name == "etc/group" else "root:x:0:0:root:/root:/bin/bash\n")
 

@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 import sys
+from base64 import b64encode
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -127,7 +128,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> ImageRoot:
     shutil.copytree(ROOT, folder / "tree", ignore=NOT_CARRIED)
     release = folder / "root/tmp/bake/dist"
     collect(folder / "tree", release, 1_795_402_137, sys.executable)
-    pack(lock.graph(lock.declared(["aws"])), release / "wheels")
+    pack([*lock.graph(lock.declared(["aws"])), "pip"], release / "wheels")
     root = ImageRoot(folder / "root")
     for script in (IMAGES / "bake.sh", IMAGES / "dry-run.toml", ROOT / "terraform/machine/provision.sh"):
         shutil.copy(script, root.folder / "tmp/bake")
@@ -152,7 +153,7 @@ needs_root = pytest.mark.skipif(
 @needs_root
 @pytest.mark.thorough
 def test_a_baked_image_has_a_service_that_was_seen_to_start(image: ImageRoot) -> None:
-    """Without a GPU, an index or a network: the guard ran under its unit, and doctor said what it found."""
+    """Without a GPU, an index, a network or the distribution's pip: the guard ran under its unit, and doctor said what it found."""
     assert image.text("code") == "0", image.text("said")
     assert image.text("said").endswith("costguard: baked: nothing of this machine is left in the image\n")
     assert "costguard: the service started, and starts at each boot" in image.text("said")
@@ -213,6 +214,33 @@ def test_two_machines_of_one_image_are_two_machines(image: ImageRoot, tmp_path: 
         machine = started(image, tmp_path / str(number))
         own.append(machine.json(CARD.format(id=f"{number:032x}", state=f"/{STATE}")))
     assert own[0]["instance"] != own[1]["instance"]
+
+
+USER_DATA = """
+set -e
+bash /tmp/bake/provision.sh --extra aws --config {config}
+costguard config show
+systemctl stop costguard.service
+bash /tmp/bake/provision.sh --extra aws --config {config}
+systemctl stop costguard.service
+"""
+
+
+@needs_root
+@pytest.mark.thorough
+def test_user_data_of_a_machine_takes_the_place_of_what_the_image_says(image: ImageRoot, tmp_path: Path) -> None:
+    """It names no wheel: what is on the image is configured and started, and at the next boot nothing has changed."""
+    machine = started(image, tmp_path)
+    card = machine.write("run/card/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n")
+    card.with_name("class").write_text("0x030000\n", encoding="utf-8")
+    drop_in = "etc/systemd/system/costguard.service.d/card.conf"
+    machine.write(drop_in, "[Service]\nEnvironment=COSTGUARD_HOST__SYSFS=/run/card\n")
+    config = b64encode(b'mode = "dry-run"\nkill_duration = "45m"\n').decode()
+    done = machine.run(USER_DATA.format(config=config))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert re.search(r'kill_duration *= *"45m"', done.stdout)
+    assert re.findall("costguard: (the service runs|unchanged)", done.stdout) == ["the service runs", "unchanged"]
+    assert machine.text("etc/costguard/config.toml").endswith('kill_duration = "45m"\n')
 
 
 @needs_root
