@@ -6,6 +6,7 @@ import sys
 NAME = "costguard-agent"
 PICTURE = "matplotlib>=3.9"
 FAST = "pyarrow>=17"
+STRESS = "torch>=2.2"
 _OF_EXTRA = re.compile(r"""^(?P<library>[^;]+);.*\bextra\s*==\s*['"](?P<extra>[\w-]+)['"]""")
 
 

@@ -21,6 +21,7 @@ SCHEMAS: Mapping[str, int] = {
     "config-show": 1,
     "replay": 1,
     "demo": 1,
+    "stress": 1,
 }
 """The version of each form: it grows when a field goes or changes its meaning, not for a new field. See docs/json.md."""
 

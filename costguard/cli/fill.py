@@ -35,7 +35,8 @@ def _variables(_context: click.Context, _parameter: click.Parameter, given: Sequ
     return dict([text.split("=", 1) for text in given])
 
 
-def _gpus(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
+def named_gpus(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
+    """GPUs by number or UUID; none for all."""
     names = _names(context, parameter, given)
     if given and not names:
         raise click.BadParameter("it names no GPU; write numbers or UUIDs, or all")
@@ -55,7 +56,7 @@ def _gpus(context: click.Context, parameter: click.Parameter, given: Sequence[st
     ),
 )
 @click.argument("program", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
-@click.option("--gpus", multiple=True, callback=_gpus, metavar="LIST", help="Numbers or UUIDs of the GPUs (default: all that may be used).")  # fmt: skip
+@click.option("--gpus", multiple=True, callback=named_gpus, metavar="LIST", help="Numbers or UUIDs of the GPUs (default: all that may be used).")  # fmt: skip
 @click.option("--together", is_flag=True, help="One process for all of these GPUs, while all of them are free; else one for each.")  # fmt: skip
 @click.option("--directory", metavar="FOLDER", default=".", help="Where the command starts; {gpu} becomes the number.")
 @click.option("--env", "variables", multiple=True, callback=_variables, metavar="NAME=VALUE", help="A variable beside those of this environment.")  # fmt: skip

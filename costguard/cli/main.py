@@ -26,6 +26,7 @@ VERBS: Mapping[str, VerbLine] = {
     "run": VerbLine("costguard.cli.run:command", "Guard this machine."),
     "exec": VerbLine("costguard.cli.exec:command", "Run one command, and end it when its GPUs are idle."),
     "fill": VerbLine("costguard.cli.fill:command", "Run background work on GPUs that nobody uses."),
+    "stress": VerbLine("costguard.cli.stress:command", "Put a load on GPUs, and see how warm they get."),
     "status": VerbLine("costguard.cli.status:command", "Show why the machine is still up, and what would stop it."),
     "history": VerbLine("costguard.cli.history:command", "Show the hours of each day and every incident."),
     "doctor": VerbLine(

@@ -69,6 +69,7 @@ class Inner:
             given["learnt"],
             clock=time.boottime,
             holders=given["holders"],
+            sensors=given["sensors"],
         )
 
     def read(self, *, look: bool = False) -> Answer:
@@ -104,12 +105,13 @@ class World:
         learnt: object = None,
         *,
         holders: bool = False,
+        sensors: bool = False,
     ) -> Inner:
         made = Inner(
             sysfs or self.sysfs,
             self.folder / "dev",
             self.clock,
-            {"counters": counters, "known": known, "learnt": learnt, "holders": holders},
+            {"counters": counters, "known": known, "learnt": learnt, "holders": holders, "sensors": sensors},
         )
         self._stack.callback(made.reader.detach)
         return made

@@ -1,4 +1,4 @@
-"""Who is on a GPU, as the reader tells those who ask for it."""
+"""Who is on a GPU, how warm it is and what it draws, as the reader tells those who ask for it."""
 
 import pytest
 
@@ -66,3 +66,12 @@ def test_nobody_is_known_on_a_gpu_that_is_lost_or_divided(world: World) -> None:
     assert [holders[key][0] for key in KEYS] == [None, None]
     assert "lost" in holders[KEYS[0]][2]
     assert holders[KEYS[1]][2] == "it is divided (MIG)"
+
+
+def test_sensors_are_told_to_who_asks(world: World) -> None:
+    """How warm, and what it draws; nothing of a GPU that cannot be opened, and null for what is not given."""
+    world.script.set(0, temperature=71, power=612.5)
+    world.script.set(1, temperature="na", power="na")
+    answer = world.reader(sensors=True).read()
+    assert answer["sensors"] == {KEYS[0]: [71, 612.5], KEYS[1]: [None, None]}
+    assert "sensors" not in world.reader().read()

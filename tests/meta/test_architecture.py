@@ -58,6 +58,8 @@ def test_engine_is_pure(file: Path) -> None:
         ("costguard.readers.host.door", "os"),
         ("costguard.tree.launcher", "os"),
         ("costguard.tree.watcher", "os"),
+        ("costguard.fill.launcher", "os"),
+        ("costguard.fill.watcher", "os"),
     ],
 )
 def test_residents_stay_small(module: str, library: str) -> None:
@@ -86,6 +88,7 @@ def test_one_module_knows_each_library_of_the_outside_world() -> None:
         "pynvml": "readers/nvml/library.py",
         "apprise": "notify/remote.py",
         "matplotlib": "report/canvas.py",
+        "torch": "workloads/load.py",
     }.items():
         users = [
             str(file.relative_to(PACKAGE))

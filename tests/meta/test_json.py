@@ -28,7 +28,7 @@ from tests.json_page import PAGE, fields, listed
 from tests.unit.history.conftest import batch
 
 OF_ACCEPTED = {"receipt.*"}
-"""What only an accepted stop has: seen with a cloud, in tests/e2e/test_stop.py, as is `verify`."""
+"""What only an accepted stop has: seen with a cloud, in tests/e2e/test_stop.py, as is `verify`; `stress` needs a GPU: tests/e2e/test_stress.py."""
 
 
 def answered(*typed: str, code: int = 0, **environment: str) -> list[dict[str, Any]]:
@@ -159,7 +159,7 @@ def test_the_page_lists_every_form_and_no_other() -> None:
 
 def test_every_answer_is_named_and_has_the_fields_of_the_page(samples: dict[str, list[dict[str, Any]]]) -> None:
     """Both ways: no field that the page does not list, and none that never comes."""
-    assert set(samples) == set(SCHEMAS) - {"verify"}
+    assert set(samples) == set(SCHEMAS) - {"verify", "stress"}
     for form, answers in samples.items():
         for answer in answers:
             assert next(iter(answer)) == "schema"

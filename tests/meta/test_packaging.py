@@ -80,6 +80,7 @@ def test_the_advice_for_an_extra_names_its_libraries() -> None:
     """As the project asks for them, for the environment that runs."""
     wanted = PROJECT["project"]["optional-dependencies"]
     assert (wanted["picture"], wanted["fast"]) == ([extras.PICTURE], [extras.FAST])
+    assert wanted["stress"] == [extras.STRESS]
     for cloud in PROJECT["project"]["entry-points"]["costguard.providers"]:
         assert shlex.split(extras.command(cloud)) == shlex.split(extras.install(*wanted[cloud]))
     said = shlex.split(extras.install(extras.PICTURE))

@@ -36,6 +36,7 @@ EXPLAINED = {
 
 NO_SIGNAL = {
     *("shutdown", "count", "open_index", "open_address", "open_uuid", "same", "index", "address", "name", "uuid"),
+    "temperature",  # for the summary of `costguard stress`
     "context_pids",  # whose a GPU is, for `costguard fill`: docs/fill.md
     *("gpm_buffer", "gpm_give_back", "engine_calls"),
 }

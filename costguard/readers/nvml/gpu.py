@@ -142,6 +142,12 @@ class Gpu:
             self._contexts = Contexts(self._nvml, self._handle)
         return self._contexts.read()
 
+    def sensors(self) -> tuple[int | None, float | None]:
+        """Degrees Celsius and watts, as they are now; None for what is not given."""
+        code, degrees = self._nvml.temperature(self._handle)
+        power_code, milliwatts = self._nvml.power(self._handle)
+        return degrees if code == SUCCESS else None, milliwatts / 1000 if power_code == SUCCESS else None
+
     def goes_on(self, now: float, above: float = 1.0) -> bool:
         """Whether `read` would give the last reading again: found in few steps, for most ticks need no more.
 

@@ -9,11 +9,11 @@ class NvmlJob:
     """Where the machine's files are, and what readers before this one left.
 
     ``known``: the keys of GPUs that must be in each answer; ``counters`` and ``learnt``: objects by key, or None; the reader checks
-    them as if a stranger had written them. ``holders``: each answer also says which processes hold a GPU.
+    them as if a stranger had written them. ``holders``: each answer also says which processes hold a GPU; ``sensors``: also how warm it is, and what it draws.
     """
 
-    __slots__ = _fields = ("sysfs", "devfs", "counters", "learnt", "known", "holders")
-    _field_defaults = {"counters": None, "learnt": None, "known": (), "holders": False}  # noqa: RUF012 - as a named tuple has it, without its import
+    __slots__ = _fields = ("sysfs", "devfs", "counters", "learnt", "known", "holders", "sensors")
+    _field_defaults = {"counters": None, "learnt": None, "known": (), "holders": False, "sensors": False}  # noqa: RUF012 - as a named tuple has it, without its import
 
     def __init__(
         self,
@@ -24,8 +24,9 @@ class NvmlJob:
         learnt: object = None,
         known: "Sequence[str]" = (),
         holders: bool = False,
+        sensors: bool = False,
     ) -> None:
-        self.holders = holders
+        self.holders, self.sensors = holders, sensors
         self.sysfs, self.devfs, self.counters, self.learnt, self.known = sysfs, devfs, counters, learnt, tuple(known)
 
     @classmethod
@@ -39,4 +40,5 @@ class NvmlJob:
             learnt=given.get("learnt"),
             known=[str(key) for key in known] if isinstance(known, list) else (),
             holders=given.get("holders") is True,
+            sensors=given.get("sensors") is True,
         )

@@ -102,6 +102,7 @@ class Nvml:
         self._rates = _function("nvmlDeviceGetUtilizationRates")
         self._energy = _function("nvmlDeviceGetTotalEnergyConsumption")
         self._samples = _function("nvmlDeviceGetSamples")
+        self._temperature = _function("nvmlDeviceGetTemperature")
         self._newer = _Q()
         self._make_room(_RING_ROOM)
         self._process_use = _function("nvmlDeviceGetProcessUtilization")
@@ -194,6 +195,11 @@ class Nvml:
     def power(self, handle: "Handle") -> tuple[int, int]:
         """Milliwatts now."""
         return _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
+
+    def temperature(self, handle: "Handle") -> tuple[int, int]:
+        """Degrees Celsius of the GPU itself."""
+        code = self._temperature(handle, 0, self._at)
+        return code, self._uints[0]
 
     def power_limits(self, handle: "Handle") -> list[tuple[int, int]]:
         """Milliwatts that the board may draw: as it is enforced now, and by the board itself."""

@@ -15,7 +15,8 @@ First line: `NvmlJob`, with ``counters`` as ``{key:[seconds since boot, millijou
   ``"then":[at,every,2]``: of two such short answers in a row the first is left out, and whatever is said next has ``"unsaid":[m,seconds]``.
   With ``"above":load`` loads above that one which differ by 0.05 at most are small numbers, too;
   A job with ``holders`` is for who asks for each reading: each answer then has ``"holders":{key:[pids|null,pids|null,words]}``, who
-  has a context there and who used the GPU since the last answer, or null and why that is not known;
+  has a context there and who used the GPU since the last answer, or null and why that is not known; one
+  with ``sensors`` likewise ``"sensors":{key:[degrees Celsius|null,watts|null]}``;
 - ``{"detach":true}`` lets go of the driver, so that it can be unloaded, and ends the process.
 
 Every GPU of the PCI bus or of the driver is in each answer, readable or not. Exit codes: 0 the guard is gone or said so;
@@ -132,12 +133,13 @@ class Reader:
         clock: "Callable[[], float] | None" = None,
         *,
         holders: bool = False,
+        sensors: bool = False,
     ) -> None:
         """``clock``: gives the seconds since boot, suspended time included; the machine's where there is none.
 
-        ``holders``: also say which processes hold each GPU.
+        ``holders``: also say which processes hold each GPU; ``sensors``: also how warm it is, and what it draws.
         """
-        self._holders = holders
+        self._holders, self._sensors = holders, sensors
         self._clock = boottime if clock is None else clock
         self._bus = Bus(sysfs, devfs)
         self._counters = _counters(counters)
@@ -212,6 +214,8 @@ class Reader:
             answer["unsaid"], self.unsaid = self.unsaid, None
         if self._holders:
             answer["holders"] = {key: slot.holders() for key, slot in self._slots.items()}
+        if self._sensors:
+            answer["sensors"] = {key: slot.gpu.sensors() for key, slot in self._slots.items() if slot.gpu is not None}
         findings = [
             (key, code, words)
             for key, slot in self._slots.items()
@@ -481,7 +485,9 @@ def serve(lines: "Lines", clock: "Callable[[], float]" = boottime, asleep: "Call
     if line is None:
         return 0
     job = NvmlJob.of(line)
-    reader = Reader(job.sysfs, job.devfs, job.counters, job.known, job.learnt, clock, holders=job.holders)
+    reader = Reader(
+        job.sysfs, job.devfs, job.counters, job.known, job.learnt, clock, holders=job.holders, sensors=job.sensors
+    )
     gc.collect()
     gc.freeze()  # what is here to stay is not looked through again
     rhythm: Rhythm | None = None

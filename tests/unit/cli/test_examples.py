@@ -24,7 +24,7 @@ CODES: Mapping[str, tuple[int, ...]] = {
     "doctor": (1, 4),
 }  # fmt: skip
 """What each ends with on a machine without an agent. Not here: what would act, ask, wait or watch (`run`, `stop`, `record`,
-`notify test`, `demo`, which has tests of its own), and `exec` and `fill`, which become something else."""
+`notify test`, `demo`, which has tests of its own), and `exec` and `fill`, which become something else; `stress` as `fill`."""
 
 GPU_MON = "[defaults]\ninterval_seconds=10\n[gpu]\ngpus=ALL\nignore_programs=\n[tty]\nenabled=yes\n[process]\ngpus=ALL\ndir=/\ncmd=true\n"
 """The least that a configuration of that tool has."""
@@ -136,8 +136,8 @@ def test_exec_starts_its_command(line: str, place: Path) -> None:
     assert subprocess.run(command, capture_output=True, timeout=60, check=False).returncode == 7
 
 
-@pytest.mark.parametrize("line", [line for line in EXAMPLES if words(line)[0] == "fill"])
-def test_fill_understands_its_options(line: str, place: Path) -> None:
+@pytest.mark.parametrize("line", [line for line in EXAMPLES if words(line)[0] in {"fill", "stress"}])
+def test_background_work_understands_its_options(line: str, place: Path) -> None:
     """Each line as it is written, where there is no GPU: nothing is started, and why is said."""
     (place / "gpu_mon.conf").write_text(GPU_MON)
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "none"}

@@ -98,7 +98,13 @@ def test_what_one_end_writes_the_other_reads(kind: Any, data: st.DataObject) -> 
 def test_an_nvml_job_is_read_as_it_was_written() -> None:
     """Its end in the reader has no types to lean on; what makes no sense there is as if nothing had been left."""
     job = NvmlJob(
-        sysfs="/a", devfs="/b", counters={"g": [1.0, 2]}, learnt={"g": {"bare": 1}}, known=("g", "h"), holders=True
+        sysfs="/a",
+        devfs="/b",
+        counters={"g": [1.0, 2]},
+        learnt={"g": {"bare": 1}},
+        known=("g", "h"),
+        holders=True,
+        sensors=True,
     )
     again = NvmlJob.of(json.loads(to_line(job)))
     assert [getattr(again, name) for name in job._fields] == [getattr(job, name) for name in job._fields]

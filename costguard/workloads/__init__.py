@@ -1,0 +1,1 @@
+"""Work that costguard brings along: a load for GPUs."""
