@@ -13,6 +13,9 @@ from costguard.tree import processes
 INITIAL_NAMESPACE = "pid:[4026531836]"
 """The machine's own numbers of processes, which are those of the driver. Source: PROC_PID_INIT_INO of the kernel."""
 
+STANDS_FOR_HOST = "COSTGUARD_HOST__STANDS_FOR_HOST"
+"""The owner says, as to the agent, that this container is the whole machine: the driver's numbers are those of here."""
+
 _SHOWN = 3  # processes named
 _NAME = 15  # characters that the kernel keeps
 
@@ -150,6 +153,6 @@ def namespace_trouble() -> str:
         found = os.readlink(f"{processes.PROC}/self/ns/pid")
     except OSError as error:
         return f"whether this is a container cannot be seen ({error.strerror})"
-    if found == INITIAL_NAMESPACE:
+    if found == INITIAL_NAMESPACE or os.environ.get(STANDS_FOR_HOST) == "true":
         return ""
     return "in a container the driver's process numbers mean nothing; start it on the host, or with the host's processes (--pid=host)"

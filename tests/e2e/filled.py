@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from costguard.testing.nvml import Process as OnGpu
 from costguard.tree import processes
@@ -58,6 +59,11 @@ class Filled(Guarded):
     def on_gpu(self, gpu: int, *pids: int) -> None:
         """Let the driver list these there."""
         self.gpus.set(gpu, processes=[OnGpu(pid) for pid in pids])
+
+    def __init__(self, *arguments: Any) -> None:
+        """The numbers that the stand-in lists are those of here, also where the tests themselves run in a container."""
+        super().__init__(*arguments)
+        self.environment["COSTGUARD_HOST__STANDS_FOR_HOST"] = "true"
 
     @property
     def said(self) -> str:
