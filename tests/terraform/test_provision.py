@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.terraform.imageroot import pack
+
 SCRIPT = Path(__file__).parents[2] / "terraform/machine/provision.sh"
 UNIT = "etc/systemd/system/costguard.service"
 CONFIG = "etc/costguard/config.toml"
@@ -210,8 +212,10 @@ def test_a_wheel_is_installed_upgraded_and_left_alone(tmp_path: Path) -> None:
     first, first_sum = wheel(tmp_path, "1.0")
     second, second_sum = wheel(tmp_path, "1.1")
     bundle = tmp_path / "wheels.tar.gz"
+    pack(["pip"], tmp_path / "pip")
     with tarfile.open(bundle, "w:gz") as archive:
-        archive.add(first, "wheels/" + first.name)
+        for file in (first, *(tmp_path / "pip").iterdir()):
+            archive.add(file, "wheels/" + file.name)
     bundle_sum = hashlib.sha256(bundle.read_bytes()).hexdigest()
     words = ("--extra", "aws", "--wheel", str(first), "--sha256", first_sum)
     air_gapped = (*words, "--wheels", str(bundle), "--wheels-sha256", bundle_sum)
@@ -221,6 +225,8 @@ def test_a_wheel_is_installed_upgraded_and_left_alone(tmp_path: Path) -> None:
     assert subprocess.check_output([link, "version"], text=True) == "costguard 1.0\n"
     assert machine.text(UNIT) == "# 1.0\n"
     place = link.resolve()
+    home = place.parents[1]
+    assert list(home.glob("lib/*/site-packages/pip")), "the pip of the bundle installs itself, too"
     assert machine.provision(*air_gapped).stdout == "costguard: unchanged\n"
     upgrade = ("--extra", "aws", "--wheel", str(second), "--sha256", second_sum, "--wheels", str(tmp_path))
     assert machine.provision(*upgrade).returncode == 0
