@@ -63,8 +63,8 @@ def advance(turn: Turn, *, bridged: bool, watched: bool) -> None:
         _warning(turn, incident, bridged=bridged, watched=watched)
     elif incident is not None and phase in {ACTING, CONFIRMING}:
         (act_lost if phase == ACTING else confirm_again)(turn, incident)
-        if turn.core.phase not in {DONE, FAILED} and not bridged:
-            # should the next action of the list follow, people are warned of it in full (I7)
+        if turn.core.phase not in {DONE, FAILED} and not bridged and not incident.by_person:
+            # should the next action of the list follow, people are warned of it in full (I7), but for a person's own stop
             turn.incident = turn.incident._replace(warned=None, announcement=Announcement(again_at=turn.at))
     if turn.core.phase == WATCHING:
         _watching(turn)

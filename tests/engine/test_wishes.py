@@ -128,6 +128,22 @@ def test_a_short_hole_and_a_gpu_that_flickers_take_nothing_back(dt: float) -> No
     assert gos(world) == ["stop"]
 
 
+def test_the_next_action_of_one_goes_out_without_a_warning_though_a_gpu_flickered() -> None:
+    """Nothing that a GPU shows stands against it, so nobody is warned of it as of a stop of the machine's own."""
+    world = asked(QUIET, fallback=("shutdown",))
+    while world.phase() != "CONFIRMING":
+        world.tick(QUIET)
+        world.settle()
+    for reading in (DARK, QUIET):
+        world.tick(reading)
+        world.settle(Confirm="accepted")
+    for _ in range(10):
+        world.tick(QUIET)
+        world.settle(Confirm="failed")
+    assert gos(world)[:2] == ["stop", "shutdown"]
+    assert "warning" not in world.kinds()
+
+
 def test_one_that_is_out_goes_no_further_when_the_guard_was_away() -> None:
     """The request did nothing, as is seen hours later: the fall-back list is not gone down on what works by now."""
     for away in ("gap", "restart", "restart at once", "state lost"):
