@@ -22,6 +22,8 @@ LOCK = Path(__file__).with_name("lock.txt")
 TOOLS = Path(__file__).with_name("build.txt")
 PIP = Path(__file__).with_name("pip.txt")
 PYTHONS = ("3.11", "3.12", "3.13")
+UNLOCKED = ("stress",)
+"""Extras with gigabytes of a library that whoever wants it has already."""
 MACHINES = ("x86_64", "aarch64")
 GLIBC = ("manylinux_2_17", "manylinux2014", "manylinux_2_26", "manylinux_2_27", "manylinux_2_28")
 """Wheels that run on Ubuntu 22.04 and 24.04, Debian 12 and Amazon Linux 2023."""
@@ -52,9 +54,9 @@ def declared(extras: Iterable[str] = ()) -> list[Requirement]:
 
 
 def all_extras() -> list[str]:
-    """Each extra, but not the one that is all of them."""
+    """Each extra, but not the one that is all of them, nor what no service needs and no test has."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    return sorted(set(project["optional-dependencies"]) - {"all"})
+    return sorted(set(project["optional-dependencies"]) - {"all", *UNLOCKED})
 
 
 def graph(asked: Iterable[Requirement]) -> dict[str, set[str]]:
