@@ -81,7 +81,7 @@ class GpuSide:
         return ReaderProcess(self._host, "nvml", self._job, handed=handed, detached=detached)
 
     def _job(self) -> NvmlJob:
-        places = {name: self._place[name] for name in ("sysfs", "devfs") if name in self._place}
+        places = {name: self._place[name] for name in ("sysfs", "devfs", "background_is_idle") if name in self._place}
         return NvmlJob(**places, **self.reader.handed, known=self._known)
 
     def attach(self) -> None:

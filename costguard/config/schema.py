@@ -415,6 +415,10 @@ class HostSection(Section):
     stands_for_host: bool = option(
         "This container stands for the whole machine: machine actions are allowed from inside it.", False
     )
+    background_is_idle: bool = option(
+        "A GPU on which only work of `costguard fill` runs counts as idle. What cannot be known there is unknown.",
+        False,
+    )
 
 
 if TYPE_CHECKING:

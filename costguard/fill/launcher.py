@@ -8,6 +8,7 @@ import select
 import signal
 import sys
 
+from costguard.background import mark_on
 from costguard.engine.words import several, spell
 from costguard.fill import NAME
 from costguard.fill.jobs import Filler, FillJob, FillWatchJob, GpuView, Ran, View
@@ -19,7 +20,7 @@ from costguard.tree.begin import CANNOT_RUN, Background, Begin, begin
 from costguard.tree.ending import Ending
 from costguard.tree.granted import VISIBLE
 from costguard.tree.jobs import Finish, Origin
-from costguard.tree.members import OwnTree, mark_of, mark_on
+from costguard.tree.members import OwnTree, mark_of
 from costguard.tree.processes import Process, find, named
 from costguard.tree.signals import Received, Signals, become_subreaper
 from costguard.tree.speech import Speech, fill_standard
@@ -299,7 +300,7 @@ class Launcher:
                     return run
             above = known.get(above.parent)
         mark = mark_on(process.pid)
-        return next((run for run in self._runs if run.mark == mark), None)
+        return next((run for run in self._runs if mark and run.mark == mark), None)
 
     def _views(self, slot: Slot) -> list[GpuView]:
         assert self._gpus is not None  # a slot is made of its GPUs

@@ -4,14 +4,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from costguard.background import INITIAL_NAMESPACE
 from costguard.engine.observation import Known, Reading
 from costguard.engine.words import percent
 from costguard.fill.jobs import Look, State
 from costguard.holders import MONITORS
 from costguard.tree import processes
-
-INITIAL_NAMESPACE = "pid:[4026531836]"
-"""The machine's own numbers of processes, which are those of the driver. Source: PROC_PID_INIT_INO of the kernel."""
 
 STANDS_FOR_HOST = "COSTGUARD_HOST__STANDS_FOR_HOST"
 """The owner says, as to the agent, that this container is the whole machine: the driver's numbers are those of here."""

@@ -5,24 +5,15 @@ import resource
 from collections.abc import Iterable
 from contextlib import suppress
 
+from costguard.background import BACKGROUND, MARKED, mark_on
 from costguard.tree import group, processes
 from costguard.tree.jobs import Origin
 from costguard.tree.processes import Process
 
-MARKED = 1 << 62
-"""From here on a limit of RTTIME (microseconds that a real-time process may compute without a pause) is a mark, and no limit:
-every member inherits it, whatever it does to its parents, session and environment, and 146 000 years hinder nobody."""
-
-_LIMIT = b"Max realtime timeout"
-
-
-FILLER = 1 << 39
-"""On the mark of background work, which whoever looks at a GPU may tell from other work by it."""
-
 
 def mark_of(process: Process, *, filler: bool = False) -> int:
     """A number that names one process for good."""
-    return MARKED | (process.pid & (1 << 22) - 1) << 40 | (FILLER if filler else 0) | process.born & FILLER - 1
+    return MARKED | (process.pid & (1 << 22) - 1) << 40 | (BACKGROUND if filler else 0) | process.born & BACKGROUND - 1
 
 
 def put_on(mark: int) -> None:
@@ -31,15 +22,6 @@ def put_on(mark: int) -> None:
     if hard == resource.RLIM_INFINITY and (soft == resource.RLIM_INFINITY or soft >= MARKED):
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_RTTIME, (mark, hard))
-
-
-def mark_on(pid: int) -> int:
-    """The mark of a process; 0 without one. Source: proc_pid_limits(5)."""
-    with suppress(OSError, ValueError), open(f"{processes.PROC}/{pid}/limits", "rb", buffering=0) as file:
-        for line in file.read(4096).splitlines():
-            if line.startswith(_LIMIT):
-                return int(line[len(_LIMIT) :].split()[0])
-    return 0
 
 
 class OwnTree:
@@ -99,7 +81,9 @@ class Followed:
         found = {pid for pid, old in self._members.items() if pid in known and known[pid].born == old.born}
         found |= {pid for pid, process in known.items() if process.session in sessions}
         found |= {
-            pid for pid, process in known.items() if process.born >= self._origin.born and mark_on(pid) in self.marks
+            pid
+            for pid, process in known.items()
+            if process.born >= self._origin.born and mark_on(pid, processes.PROC) in self.marks
         }
         for folder in self.folders:
             found |= set(group.members(folder)) & set(known)

@@ -70,6 +70,7 @@ class Inner:
             clock=time.boottime,
             holders=given["holders"],
             sensors=given["sensors"],
+            background_is_idle=given["background_is_idle"],
         )
 
     def read(self, *, look: bool = False) -> Answer:
@@ -106,12 +107,20 @@ class World:
         *,
         holders: bool = False,
         sensors: bool = False,
+        background_is_idle: bool = False,
     ) -> Inner:
         made = Inner(
             sysfs or self.sysfs,
             self.folder / "dev",
             self.clock,
-            {"counters": counters, "known": known, "learnt": learnt, "holders": holders, "sensors": sensors},
+            {
+                "counters": counters,
+                "known": known,
+                "learnt": learnt,
+                "holders": holders,
+                "sensors": sensors,
+                "background_is_idle": background_is_idle,
+            },
         )
         self._stack.callback(made.reader.detach)
         return made

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from costguard.readers.nvml.contexts import Held
+    from costguard.readers.nvml.fillers import Fillers
     from costguard.readers.nvml.gpu import Reading
     from costguard.readers.nvml.library import Handle
 
@@ -134,11 +135,14 @@ class Reader:
         *,
         holders: bool = False,
         sensors: bool = False,
+        background_is_idle: bool = False,
     ) -> None:
         """``clock``: gives the seconds since boot, suspended time included; the machine's where there is none.
 
         ``holders``: also say which processes hold each GPU; ``sensors``: also how warm it is, and what it draws.
+        ``background_is_idle``: leave out what only background work of `costguard fill` does.
         """
+        self._fillers = _fillers() if background_is_idle else None
         self._holders, self._sensors = holders, sensors
         self._clock = boottime if clock is None else clock
         self._bus = Bus(sysfs, devfs)
@@ -241,6 +245,7 @@ class Reader:
         if self._error:
             return [[key, None, [], 0, self._error] for key in self._slots], True
         slots = self._slots
+        again = again and self._fillers is None  # who is on a GPU may change where its load does not
         if again:  # most reads end here
             awake = [slot for slot in slots.values() if slot.gpu is None or not slot.gpu.goes_on(now, self.above)]
             if not awake:
@@ -272,7 +277,8 @@ class Reader:
                     return slot.row
                 slot.reading = reading
                 load, signs, covers, evidence = reading
-                return [key, round(load, 4), signs, covers, evidence]
+                row = [key, round(load, 4), signs, covers, evidence]
+                return row if self._fillers is None else self._fillers.judged(row, slot.holders(), now)
         slot.failures += 1
         slot.reading = None
         return [key, None, [], 0, slot.reason]
@@ -369,6 +375,12 @@ class Reader:
         """The index, UUID and name of every GPU that could be opened."""
         gpus = {key: slot.gpu for key, slot in self._slots.items() if slot.gpu is not None}
         return {key: {"index": gpu.index, "uuid": gpu.uuid, "name": gpu.name} for key, gpu in gpus.items()}
+
+
+def _fillers() -> "Fillers":
+    from costguard.readers.nvml.fillers import Fillers  # what a guard does not ask for costs it nothing
+
+    return Fillers()
 
 
 def _counters(saved: object) -> dict[str, tuple[float, int]]:
@@ -486,7 +498,15 @@ def serve(lines: "Lines", clock: "Callable[[], float]" = boottime, asleep: "Call
         return 0
     job = NvmlJob.of(line)
     reader = Reader(
-        job.sysfs, job.devfs, job.counters, job.known, job.learnt, clock, holders=job.holders, sensors=job.sensors
+        job.sysfs,
+        job.devfs,
+        job.counters,
+        job.known,
+        job.learnt,
+        clock,
+        holders=job.holders,
+        sensors=job.sensors,
+        background_is_idle=job.background_is_idle,
     )
     gc.collect()
     gc.freeze()  # what is here to stay is not looked through again

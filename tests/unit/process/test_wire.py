@@ -105,6 +105,7 @@ def test_an_nvml_job_is_read_as_it_was_written() -> None:
         known=("g", "h"),
         holders=True,
         sensors=True,
+        background_is_idle=True,
     )
     again = NvmlJob.of(json.loads(to_line(job)))
     assert [getattr(again, name) for name in job._fields] == [getattr(job, name) for name in job._fields]
