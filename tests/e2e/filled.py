@@ -84,10 +84,7 @@ class Filled(Guarded):
 
     def watcher_of_fill(self) -> processes.Process | None:
         """The watcher."""
-        for process in self.ours():
-            if b"costguard.fill.watcher" in Path(f"/proc/{process.pid}/cmdline").read_bytes():
-                return process
-        return None
+        return self.running(b"costguard.fill.watcher")
 
     def end(self, process: "subprocess.Popen[bytes]") -> None:
         """As a service manager would; nothing is left."""

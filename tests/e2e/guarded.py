@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from costguard.testing.nvml import Script
@@ -75,9 +76,14 @@ class Guarded:
 
     def watcher(self) -> Process | None:
         """The watcher."""
+        return self.running(b"costguard.tree.watcher")
+
+    def running(self, module: bytes) -> Process | None:
+        """The process that runs this module; None where it has ended, be it just now."""
         for process in self.ours():
-            if b"costguard.tree.watcher" in Path(f"/proc/{process.pid}/cmdline").read_bytes():
-                return process
+            with suppress(OSError):
+                if module in Path(f"/proc/{process.pid}/cmdline").read_bytes():
+                    return process
         return None
 
     def until_gone(self) -> None:
