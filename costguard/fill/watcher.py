@@ -22,6 +22,7 @@ from costguard.tree.ending import end_orphaned
 from costguard.tree.granted import granted
 from costguard.tree.machine import Machine, first_line
 from costguard.tree.members import Followed
+from costguard.tree.processes import find
 from costguard.tree.speech import Speech, fill_standard
 
 LONGEST_NAP_SECONDS = 0.5
@@ -47,6 +48,7 @@ class Watcher:
         self._why_none = ""
         self._next = boot_clock()
         self._asked = False
+        self._crowded = False  # whether somebody is where our own work is
         self._input = b""
         self._gone = False  # whether the launcher is
 
@@ -108,13 +110,21 @@ class Watcher:
             answer = self._reader.line(event.data, now)
             if answer is not None:
                 self._asked = False
+                self._crowded = False
                 self._say(self._view(answer))
+                self._act_for_who_stands()
             elif self._asked and not self._reader.waiting:
                 self._blind()
         elif isinstance(event, Ended) and event.child == self._reader.child:
             self._reader.ended(event.code, now)
             if self._asked:
                 self._blind()
+
+    def _act_for_who_stands(self) -> None:
+        """A launcher that is stopped makes room for nobody."""
+        launcher = find(self._job.origin.launcher)
+        if self._crowded and launcher is not None and launcher.stopped:
+            end_orphaned(self._followed, self._job.finish, self._speech.say, "the launcher stands still")
 
     def _blind(self) -> None:
         """Nothing can be seen in this look."""
@@ -152,7 +162,10 @@ class Watcher:
         state: State = "unknown"
         why = self._trouble
         if not why:
-            state, why = judge(held_by(answer, key), reading, self._job.look, self._tenants.known)
+            held = held_by(answer, key)
+            state, why = judge(held, reading, self._job.look, self._tenants.known)
+            own = any(self._tenants.known(pid).kind == "own" for pid in held.pids or ())
+            self._crowded = self._crowded or (state == "taken" and own)
         if state == "free" and self._people.unknown:
             state, why = "unknown", self._people.unknown
         return GpuView(key, device.uuid, -1 if device.number is None else device.number, state, why)

@@ -72,12 +72,14 @@ class Ending:
         self.kill_at = self.next = min(now, self.kill_at)
 
 
-def end_orphaned(followed: Followed, finish: Finish, say: Callable[[str], None]) -> None:
-    """End the tree that a watcher followed: its launcher was killed, and nobody else can end what it started."""
+def end_orphaned(
+    followed: Followed, finish: Finish, say: Callable[[str], None], why: str = "the launcher was killed"
+) -> None:
+    """End the tree that a watcher followed, for nobody else can."""
     members = followed.members()
     if members:
         name = signal.Signals(finish.signal).name
-        say(f"the launcher was killed: {name} to {named(members)}, KILL after {spell(finish.grace)}")
+        say(f"{why}: {name} to {named(members)}, KILL after {spell(finish.grace)}")
         ending = Ending(followed.members, finish, boot_clock(), say, followed.folders)
         while not ending.step(boot_clock()):
             time.sleep(max(0.0, ending.next - boot_clock()))

@@ -360,6 +360,21 @@ def test_a_watcher_that_is_killed_is_replaced_and_the_work_stays(filled: Filled)
     filled.end(process)
 
 
+def test_a_launcher_that_stands_still_keeps_nobody_from_the_gpu(filled: Filled) -> None:
+    """The watcher ends the work in its place; when it goes on, so does everything."""
+    process = filled.begin("--gpus", "0", work=("--deaf",))
+    work = filled.until_working(1)
+    process.send_signal(signal.SIGSTOP)
+    with somebody() as newcomer:
+        filled.on_gpu(0, newcomer.pid, *work)
+        filled.until_working(0)
+        assert "the launcher stands still: SIGTERM to" in filled.said
+    filled.on_gpu(0)
+    process.send_signal(signal.SIGCONT)
+    filled.until_working(1)
+    filled.end(process)
+
+
 def test_both_killed_leave_no_work_that_heeds_a_signal(filled: Filled) -> None:
     """In the same moment: the kernel signals the work itself."""
     process = filled.begin()
