@@ -47,7 +47,7 @@ def named_gpus(context: click.Context, parameter: click.Parameter, given: Sequen
     help=HELP,
     context_settings={"allow_interspersed_args": False},
     epilog=examples(
-        "costguard fill -- ./miner.sh",
+        "costguard fill -- ./work --all",
         "costguard fill --together --once --log work.log -- python sweep.py",
         "costguard fill --gpus 0,1 --interval 0.5s --grace 1s -- ./work",
         "costguard fill --users 5m --ignore-users backup -- ./work",

@@ -87,8 +87,9 @@ class Watcher:
             line, _, self._input = self._input.partition(b"\n")
             ran = from_line(Ran, line)
             self._followed.marks.add(ran.mark)
-            if ran.folder:
-                self._followed.folders.add(ran.folder)
+            self._followed.folders = {
+                one for one in (*self._followed.folders, ran.folder) if one and os.path.isdir(one)
+            }
 
     def _turn(self, now: float) -> None:
         if self._asked:

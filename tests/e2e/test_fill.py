@@ -45,7 +45,7 @@ def typed_terminal() -> Iterator[None]:
 
 
 def test_each_free_gpu_gets_its_process_and_loses_it_at_the_end(filled: Filled) -> None:
-    """Seed 3: a filler for each GPU, by UUID, and nothing is left when costguard is told to end."""
+    """Stressor: a filler for each GPU, by UUID, and nothing is left when costguard is told to end."""
     process = filled.begin()
     filled.until_working(2)
     assert sorted(gpu for _, gpu in filled.begun()) == sorted(UUIDS)
@@ -57,7 +57,7 @@ def test_each_free_gpu_gets_its_process_and_loses_it_at_the_end(filled: Filled) 
 
 
 def test_somebody_who_comes_has_the_gpu_within_two_seconds(filled: Filled) -> None:
-    """Seed 3, 4: deaf work with a child that left its session is gone, the other GPU's goes on, the newcomer is not touched."""
+    """Stressor, gpu_mon: deaf work with a child that left its session is gone, the other GPU's goes on, the newcomer is not touched."""
     process = filled.begin(work=("--deaf", "--child"))
     filled.until_working(4)
     on_first = [pid for pid, gpu in filled.begun() if gpu == UUIDS[0]]
@@ -75,7 +75,7 @@ def test_somebody_who_comes_has_the_gpu_within_two_seconds(filled: Filled) -> No
 
 
 def test_the_tree_of_the_work_is_not_somebody_else(filled: Filled) -> None:
-    """Seed 4: a wrapper's child that opens the GPU belongs to the work, whatever it did to its parent and session."""
+    """gpu_mon: a wrapper's child that opens the GPU belongs to the work, whatever it did to its parent and session."""
     process = filled.begin(work=("--child",))
     pids = filled.until_working(4)
     filled.on_gpu(0, *[pid for pid, gpu in filled.begun() if gpu == UUIDS[0]])
@@ -87,7 +87,7 @@ def test_the_tree_of_the_work_is_not_somebody_else(filled: Filled) -> None:
 
 
 def test_ignored_programs_are_nobody_by_their_exact_name(filled: Filled) -> None:
-    """Seed 4: to ignore `python-miner` does not ignore `python`; blanks after commas are no part of a name."""
+    """gpu_mon: to ignore `python-miner` does not ignore `python`; blanks after commas are no part of a name."""
     with somebody("python-miner") as ignored, somebody("python") as other, somebody("Xorg") as screen:
         filled.on_gpu(0, ignored.pid, screen.pid)
         filled.on_gpu(1, other.pid, ignored.pid)
@@ -100,7 +100,7 @@ def test_ignored_programs_are_nobody_by_their_exact_name(filled: Filled) -> None
 
 @pytest.mark.parametrize("pid", [0, 4_194_303, 1 << 31])
 def test_processes_that_cannot_be_known_start_nothing(filled: Filled, pid: int) -> None:
-    """Seed 3: a container's numbers mean nothing here; that is unknown, said once, and unknown is never free."""
+    """Stressor: a container's numbers mean nothing here; that is unknown, said once, and unknown is never free."""
     filled.on_gpu(0, pid)
     process = filled.begin()
     filled.until_working(1)
@@ -111,7 +111,7 @@ def test_processes_that_cannot_be_known_start_nothing(filled: Filled, pid: int) 
 
 
 def test_in_a_namespace_of_its_own_nothing_is_started(filled: Filled) -> None:
-    """Seed 3: the driver lists nobody there, or others' numbers."""
+    """Stressor: the driver lists nobody there, or others' numbers."""
     wrapped = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
     if os.geteuid() != 0 or os.spawnvp(os.P_WAIT, "unshare", [*wrapped, "true"]) != 0:
         wrapped = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]
@@ -127,7 +127,7 @@ def test_in_a_namespace_of_its_own_nothing_is_started(filled: Filled) -> None:
 
 
 def test_work_that_cannot_be_judged_yields_and_begins_again(filled: Filled) -> None:
-    """Seed 3: a driver that fails once ends nothing; one that fails for longer than --unknown-for ends the work, not costguard."""
+    """Stressor: a driver that fails once ends nothing; one that fails for longer than --unknown-for ends the work, not costguard."""
     process = filled.begin()
     first = filled.until_working(2)
     filled.gpus.fail("nvmlDeviceGetComputeRunningProcesses", 999)
@@ -154,7 +154,7 @@ def test_a_hung_driver_is_unknown(filled: Filled) -> None:
 
 
 def test_by_load_who_only_holds_a_gpu_is_nobody(filled: Filled) -> None:
-    """Seed 3: idle by use or by presence, as one likes: an idle notebook holds a GPU for ever, and yields nothing until it works."""
+    """Stressor: idle by use or by presence, as one likes: an idle notebook holds a GPU for ever, and yields nothing until it works."""
     with somebody() as notebook:
         filled.on_gpu(0, notebook.pid)
         process = filled.begin("--by", "load", "--gpus", "0")
@@ -169,7 +169,7 @@ def test_by_load_who_only_holds_a_gpu_is_nobody(filled: Filled) -> None:
 
 
 def test_whoever_types_on_a_terminal_has_the_gpus(filled: Filled) -> None:
-    """Seed 4: a key that was pressed prevents the start for --users, and those of an ignored user do not."""
+    """gpu_mon: a key that was pressed prevents the start for --users, and those of an ignored user do not."""
     with typed_terminal():
         patient = filled.begin("--users", "1h")
         until(lambda: " on pts/" in filled.said)
@@ -185,7 +185,7 @@ def test_whoever_types_on_a_terminal_has_the_gpus(filled: Filled) -> None:
 
 
 def test_work_has_folder_environment_and_log(filled: Filled) -> None:
-    """Seed 4: the environment is extended, not replaced; the log is written, appended, and no program; quoting is the shell's."""
+    """gpu_mon: the environment is extended, not replaced; the log is written, appended, and no program; quoting is the shell's."""
     (filled.folder / "0").mkdir()
     log = filled.folder / "log-0"
     log.write_text("before\n")
@@ -201,7 +201,7 @@ def test_work_has_folder_environment_and_log(filled: Filled) -> None:
 
 
 def test_one_process_for_all_gpus_makes_room_for_each_of_them(filled: Filled) -> None:
-    """Seed 4: a set of GPUs has one process, which yields when any of them is taken."""
+    """gpu_mon: a set of GPUs has one process, which yields when any of them is taken."""
     process = filled.begin("--together")
     filled.until_working(1)
     assert filled.begun()[0][1] == ",".join(UUIDS)
@@ -220,7 +220,7 @@ def test_one_process_for_all_gpus_makes_room_for_each_of_them(filled: Filled) ->
     [("1", "all", UUIDS[1]), (UUIDS[0], "0", UUIDS[0]), ("", UUIDS[1].upper(), UUIDS[1]), ("", "1", UUIDS[1])],
 )
 def test_gpus_are_chosen_by_number_or_uuid(filled: Filled, visible: str, chosen: str, expected: str) -> None:
-    """Seed 3: CUDA_VISIBLE_DEVICES of costguard's own environment limits them, and work gets UUIDs."""
+    """Stressor: CUDA_VISIBLE_DEVICES of costguard's own environment limits them, and work gets UUIDs."""
     if visible:
         filled.environment["CUDA_VISIBLE_DEVICES"] = visible
     process = filled.begin("--gpus", chosen)
@@ -231,7 +231,7 @@ def test_gpus_are_chosen_by_number_or_uuid(filled: Filled, visible: str, chosen:
 
 
 def test_without_a_gpu_or_with_a_wrong_one_it_ends_and_says_why(filled: Filled) -> None:
-    """Seed 3: zero GPUs are an error, 3, and no silent loop; a GPU that is not there is 2, and those that are there are named."""
+    """Stressor: zero GPUs are an error, 3, and no silent loop; a GPU that is not there is 2, and those that are there are named."""
     assert filled.begin("--gpus", "7").wait(PATIENCE) == 2
     assert f"there is no GPU 7 to use; there are 0 ({UUIDS[0]}), 1 ({UUIDS[1]})" in filled.said
     filled.gpus.system(count=0)
@@ -246,7 +246,7 @@ def test_without_a_gpu_or_with_a_wrong_one_it_ends_and_says_why(filled: Filled) 
 
 
 def test_work_that_crashes_begins_again_later_and_later(filled: Filled) -> None:
-    """Seed 3: no start each second: 0.5, 1, 2 s; the GPU's memory of it is its own."""
+    """Stressor: no start each second: 0.5, 1, 2 s; the GPU's memory of it is its own."""
     process = filled.start(*QUICK, "--gpus", "0", "--", "sh", "-c", "echo x >> starts; exit 3")
     time.sleep(0.4)
     until(lambda: "ended with 3; again in 2s" in filled.said, told=lambda: filled.said)
@@ -256,7 +256,7 @@ def test_work_that_crashes_begins_again_later_and_later(filled: Filled) -> None:
 
 
 def test_what_cannot_be_started_is_said_and_tried_later(filled: Filled) -> None:
-    """Seed 4: a command that is not there is no end of costguard."""
+    """gpu_mon: a command that is not there is no end of costguard."""
     process = filled.start(*QUICK, "--gpus", "0", "--", "./no-such-program")
     until(lambda: filled.said.count("no-such-program on GPU 0 cannot be started: No such file or directory") == 2)
     assert process.poll() is None
@@ -264,7 +264,7 @@ def test_what_cannot_be_started_is_said_and_tried_later(filled: Filled) -> None:
 
 
 def test_slow_work_is_started_exactly_once(filled: Filled) -> None:
-    """Seed 4: work that has not opened its GPU yet at the next looks is not started again."""
+    """gpu_mon: work that has not opened its GPU yet at the next looks is not started again."""
     process = filled.begin()
     filled.until_working(2)
     time.sleep(2.0)
@@ -284,7 +284,7 @@ def test_a_dry_run_starts_nothing(filled: Filled) -> None:
 
 
 def test_a_configuration_of_gpu_mon_is_taken_as_it_is(filled: Filled) -> None:
-    """Seed 4: ALL while every GPU is free, else per GPU; with one busy GPU of two the other is used, and nothing crashes."""
+    """gpu_mon: ALL while every GPU is free, else per GPU; with one busy GPU of two the other is used, and nothing crashes."""
     work = shlex.join([sys.executable, "-S", "-c", WORK])
     config = f"[defaults]\ninterval_seconds = 1\n[gpu]\ngpus = ALL\nignore_programs = Xorg, python-miner\n[tty]\nenabled = no\nwhitelist =\nidle_seconds = 300\n[process-all]\ngpus = ALL\ndir = {filled.folder}\ncmd = sh ./all.sh\n[process-one]\ngpus = 1\ndir = {filled.folder}\ncmd = sh ./one.sh\nlog = {filled.folder}/one.log\n"  # fmt: skip
     (filled.folder / "gpu_mon.conf").write_text(config)
@@ -308,7 +308,7 @@ def test_a_configuration_of_gpu_mon_is_taken_as_it_is(filled: Filled) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT])
 def test_told_to_end_it_ends_all_work_first(filled: Filled, number: int) -> None:
-    """Seed 4: no orphan, whoever tells it; exit code 0."""
+    """gpu_mon: no orphan, whoever tells it; exit code 0."""
     process = filled.begin(work=("--child", "--deaf"))
     filled.until_working(4)
     process.send_signal(number)
@@ -330,7 +330,7 @@ def test_a_second_signal_ends_deaf_work_at_once(filled: Filled) -> None:
 
 
 def test_work_ends_when_the_launcher_is_killed(filled: Filled) -> None:
-    """Seed 3, 4: kill -9 of costguard leaves nobody, by the watcher; somebody else's process on the GPU is not touched."""
+    """Stressor, gpu_mon: kill -9 of costguard leaves nobody, by the watcher; somebody else's process on the GPU is not touched."""
     with somebody() as other:
         process = filled.begin(work=("--child", "--deaf"))
         filled.until_working(4)

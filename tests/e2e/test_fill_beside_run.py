@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.parametrize("idle", [True, False])
 def test_background_work_is_idle_where_the_owner_says_so(agent: Agent, idle: bool) -> None:
-    """Seed 3: filler activity is excluded from the cost verdict (switchable); somebody beside it is work, an unknown one unknown."""
+    """Stressor: filler activity is excluded from the cost verdict (switchable); somebody beside it is work, an unknown one unknown."""
     agent.start(f"host.background_is_idle={str(idle).lower()}")
     fill = subprocess.Popen(
         [sys.executable, "-m", "costguard", "fill", *QUICK, "--gpus", "0", "--", sys.executable, "-S", "-c", WORK],

@@ -63,7 +63,7 @@ def stressed(tmp_path: Path, nvml_library: Path) -> Iterator[Stressed]:
 
 
 def test_it_holds_and_computes_and_sums_up(stressed: Stressed) -> None:
-    """Seed 3: 88 % of what is free on each GPU, by UUID, in chunks of 512 MiB; the end tells heat and power."""
+    """Stressor: 88 % of what is free on each GPU, by UUID, in chunks of 512 MiB; the end tells heat and power."""
     code, out, err = stressed.run_stress("--duration", "2s")
     assert (code, err) == (0, "")
     for uuid in UUIDS:
@@ -76,7 +76,7 @@ def test_it_holds_and_computes_and_sums_up(stressed: Stressed) -> None:
 
 
 def test_products_stay_within_a_chunk(stressed: Stressed) -> None:
-    """Seed 3: no memory beside what is held, so that the load itself never runs out of it."""
+    """Stressor: no memory beside what is held, so that the load itself never runs out of it."""
     assert (
         stressed.run_stress(
             "--work", "matmul", "--gpus", "1", "--duration", "1s", "--chunk", "16MiB", "--memory", "5%"
@@ -91,7 +91,7 @@ def test_products_stay_within_a_chunk(stressed: Stressed) -> None:
 
 
 def test_to_hold_is_not_to_compute(stressed: Stressed) -> None:
-    """Seed 3: for a reservation."""
+    """Stressor: for a reservation."""
     assert stressed.run_stress("--work", "hold", "--gpus", "0", "--duration", "1s")[0] == 0
     assert stressed.calls("empty")
     assert not stressed.calls("mul")
@@ -123,7 +123,7 @@ def test_the_gpu_is_released_within_a_second(stressed: Stressed, number: int, de
 
 
 def test_nobody_outlives_it_when_it_is_killed(stressed: Stressed) -> None:
-    """Seed 3: kill -9 leaves no load on a GPU."""
+    """Stressor: kill -9 leaves no load on a GPU."""
     stressed.environment["TORCH_DEAF"] = "1"
     process = stressed.stress()
     until(lambda: len({call[1] for call in stressed.calls("mul")}) == 2)
@@ -145,7 +145,7 @@ def test_without_pytorch_it_says_what_to_install(stressed: Stressed) -> None:
 
 
 def test_less_memory_than_asked_for_is_said(stressed: Stressed) -> None:
-    """Seed 3: what another one took meanwhile is no failure."""
+    """Stressor: what another one took meanwhile is no failure."""
     stressed.environment["TORCH_MOST_MIB"] = "1024"
     code, out, _err = stressed.run_stress("--gpus", "0", "--duration", "1s")
     assert code == 0
@@ -154,7 +154,7 @@ def test_less_memory_than_asked_for_is_said(stressed: Stressed) -> None:
 
 
 def test_memory_that_runs_out_while_it_computes_costs_a_chunk(stressed: Stressed) -> None:
-    """Seed 3: the loop's own need must not end the load."""
+    """Stressor: the loop's own need must not end the load."""
     stressed.environment |= {"TORCH_MOST_MIB": "3584", "TORCH_FULL": "1"}
     assert stressed.run_stress("--gpus", "0", "--duration", "1s", "--memory", "100%")[0] == 0
     assert stressed.calls("mul")
@@ -215,7 +215,7 @@ def test_the_summary_for_programs_is_that_of_the_page(stressed: Stressed) -> Non
 
 
 def test_as_background_work_it_makes_room(stressed: Stressed) -> None:
-    """Seed 3: the stressor on each idle GPU, gone within two seconds when somebody comes, and that one is not touched."""
+    """Stressor: the stressor on each idle GPU, gone within two seconds when somebody comes, and that one is not touched."""
     process = stressed.start(*QUICK, "--grace", "1s", "--", sys.executable, "-m", "costguard", "stress")
     until(lambda: {call[2] for call in stressed.calls("mul")} == set(UUIDS), told=lambda: stressed.said)
     loads = {call[2]: call[1] for call in stressed.calls("mul")}

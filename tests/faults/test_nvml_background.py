@@ -55,7 +55,7 @@ def settled(world: World) -> Inner:
 
 
 def test_background_work_alone_is_quiet_with_its_evidence(world: World, started: Start) -> None:
-    """Seed 3: 100 % by the filler must still mean idle, if the owner says so; else it is work."""
+    """Stressor: 100 % by the filler must still mean idle, if the owner says so; else it is work."""
     world.script.set(0, util=99, power=600, processes=[Process(started(FILLER), sm=99), Process(started(FILLER))])
     seen = settled(world).read()
     assert loads(seen)[0] == 0.0

@@ -41,7 +41,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_every_key_has_its_place(file: Path) -> None:
-    """Seed 4: interval, ignore list without blanks, work for all, for one and for a set, folder, log, quoting, users."""
+    """gpu_mon: interval, ignore list without blanks, work for all, for one and for a set, folder, log, quoting, users."""
     found = read(str(file))
     assert (found.interval, found.ignore) == (10.0, ("Xorg", "python-miner"))
     assert (found.users_for, found.ignore_users, found.notes) == (300.0, ("ann", "bob"), ())

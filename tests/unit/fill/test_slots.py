@@ -78,7 +78,7 @@ def test_work_ends_with_the_look_that_sees_somebody() -> None:
 
 
 def test_somebody_who_comes_and_goes_does_not_start_and_stop_the_work() -> None:
-    """Seed 3: dwell times: of a job that comes every 12 s for 2 s the work sees one start in `rest` and its free time, not each gap."""
+    """Stressor: dwell times: of a job that comes every 12 s for 2 s the work sees one start in `rest` and its free time, not each gap."""
     life = Life()
     for _ in range(25):
         life.look("free", seconds=12)
@@ -124,7 +124,7 @@ def test_users_are_a_reason_to_yield_on_every_gpu() -> None:
 
 
 def test_a_set_needs_all_of_its_gpus_and_yields_for_any() -> None:
-    """Seed 4: one process for several GPUs."""
+    """gpu_mon: one process for several GPUs."""
     life = Life("k0", "k1", gpus=2)
     life.look("free", "taken", seconds=20)
     assert not life.story
@@ -134,7 +134,7 @@ def test_a_set_needs_all_of_its_gpus_and_yields_for_any() -> None:
 
 
 def test_two_kinds_of_work_never_share_a_gpu() -> None:
-    """Seed 4: work for all GPUs stands before that for one, and what runs keeps its GPU."""
+    """gpu_mon: work for all GPUs stands before that for one, and what runs keeps its GPU."""
     life = Life(gpus=2)
     both = Slot(1, ("k0", "k1"), PATIENCE)
     life.look("free", "free", seconds=11)
@@ -153,7 +153,7 @@ def test_a_gpu_without_a_name_gets_no_work() -> None:
 
 
 def test_work_that_ends_soon_waits_longer_each_time() -> None:
-    """Seed 3: back-off after crashes, up to five minutes; work that lasted begins anew at once, and with a clean record."""
+    """Stressor: back-off after crashes, up to five minutes; work that lasted begins anew at once, and with a clean record."""
     slot = Slot(0, ("k0",), PATIENCE)
     pauses = []
     for _ in range(8):
@@ -183,7 +183,7 @@ def test_work_that_is_done_is_done() -> None:
 
 
 def test_people_are_told_of_changes_alone() -> None:
-    """Seed 3: not each second the same."""
+    """Stressor: not each second the same."""
     gpus = Gpus(view("free", "free"), 0.0)
     assert gpus.see(view("free", "free"), 1.0) == ["GPU 0 is free", "GPU 1 is free"]
     assert gpus.see(view("free", "free"), 2.0) == []

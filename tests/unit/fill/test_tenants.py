@@ -111,7 +111,7 @@ def named() -> Iterator[Callable[[str], processes.Process]]:
     [
         ("python", (), "foreign"),
         ("python", ("python",), "ignored"),
-        ("python", ("python-miner",), "foreign"),  # seed 4: `python-miner` must not ignore `python`
+        ("python", ("python-miner",), "foreign"),  # gpu_mon: `python-miner` must not ignore `python`
         ("python-miner", ("python",), "foreign"),
         ("nvidia-smi", (), "ignored"),
         ("Xorg", (), "ignored"),
@@ -124,7 +124,7 @@ def named() -> Iterator[Callable[[str], processes.Process]]:
 def test_names_are_exact(
     named: Callable[[str], processes.Process], name: str, ignore: tuple[str, ...], kind: str
 ) -> None:
-    """Seed 4: an ignore list by exact program name; system holders are on it by themselves."""
+    """gpu_mon: an ignore list by exact program name; system holders are on it by themselves."""
     process = named(name)
     assert Tenants(ignore, list).known(process.pid).kind == kind
 
