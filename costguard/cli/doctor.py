@@ -45,7 +45,8 @@ def command(arguments: options.Arguments, *, as_json: bool) -> None:
     It changes nothing, sends no message and needs no agent. It uses the network only to plan a cloud action that no
     agent has planned. Use the same options as for `run`.
     """  # noqa: D301 - click keeps the lines of a paragraph that begins with the character of \b
-    from costguard.doctor.examine import examine, uid_of
+    from costguard.doctor.examine import examine
+    from costguard.doctor.messages import uid_of
 
     agent = _agent(str(arguments["state_dir"]) if arguments["state_dir"] else None)
     source = agent.report["agent"]["source"] if agent.report else None

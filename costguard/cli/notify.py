@@ -86,9 +86,11 @@ def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool
         raise CostguardError(
             "no channel is configured, so messages go only to the journal", "see docs/notify.md", USAGE
         )
+    before = _addresses(own)
     arrivals = _send(effective, chosen)
+    same = {name: urls for name, urls in _addresses(own).items() if urls == before.get(name)}
     proofs = {arrival.channel: arrival.arrived for arrival in arrivals if arrival.channel in own}
-    kept = not proofs or tested.keep(effective["paths"]["state"], own, proofs, time.time())
+    kept = not proofs or tested.keep(effective["paths"]["state"], own, proofs, time.time(), same)
     if as_json:
         emit("notify-test", {"channels": [arrival._asdict() for arrival in arrivals], "recorded": kept})
     else:
@@ -100,6 +102,22 @@ def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool
     some = any(arrival.arrived for arrival in arrivals)
     if not all(arrival.arrived or (some and arrival.nobody) for arrival in arrivals):
         raise SystemExit(FAILED)
+
+
+def _addresses(channels: "Mapping[str, Mapping[str, object]]") -> "dict[str, list[str]]":
+    """The addresses that stand in files: doctor can read those again, and say whether they are still the ones tested."""
+    from contextlib import suppress
+
+    from costguard.notify import secret_urls
+    from costguard.notify.message import DeliveryError
+
+    found: dict[str, list[str]] = {}
+    for name, channel in channels.items():
+        reference = str(channel.get("urls", ""))
+        if reference.startswith("file:"):
+            with suppress(DeliveryError):  # which the test itself reports
+                found[name] = secret_urls.read(reference, {})
+    return found
 
 
 def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arrival]:

@@ -1,6 +1,5 @@
 """The whole examination: everything that must hold so that this machine is guarded."""
 
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -8,19 +7,12 @@ from typing import Any, NamedTuple
 
 from costguard import holders
 from costguard.agent.config_checksum import checksum
-from costguard.cloud import secret
-from costguard.cloud.access import CloudAccess
-from costguard.cloud.api import CloudError
 from costguard.config.options import OPTIONS
-from costguard.config.values import REFERENCE, show_date, show_share
-from costguard.doctor import decision, hardware, package, senses, service
+from costguard.config.values import show_date, show_share
+from costguard.doctor import decision, hardware, messages, package, senses, service
 from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, Verdict, bad, note, ok, warn
 from costguard.doctor.plans import BootTimes, PlanShown, plan_checks, plans
 from costguard.engine.words import duration, hanging, several
-from costguard.masking import mask
-from costguard.notify import secret_urls, tested
-from costguard.notify.message import DeliveryError
-from costguard.report import picture
 
 HANGS_SECONDS = 60.0
 """An agent without a look for this long, and for three intervals, counts as hanging."""
@@ -75,7 +67,7 @@ def examine(configuration: Configuration, agent: AgentAnswer, environ: Mapping[s
         ReportSection("Processes on GPUs", tuple(_holders(scan, by_minor))),
         ReportSection("Senses", tuple(senses.checks(agent.report, rules, places["procfs"]))),
         ReportSection("Actions", tuple(_plans(planned, _actions(effective), agent))),
-        ReportSection("Messages", tuple(_messages(effective, places, agent.report))),
+        ReportSection("Messages", tuple(messages.checks(effective, places, agent.report))),
         ReportSection("Decision", tuple(decision.checks(agent.report, rules, answer))),
     )
     missing = tuple(check.text for section in sections for check in section.checks if check.level == "bad")
@@ -297,118 +289,6 @@ def _holders(scan: holders.Scan, by_minor: Callable[[int], str]) -> Iterator[Che
         yield note(text, "`sudo costguard doctor` sees them all")
     if not scan.complete:
         yield note("too many processes: not all were inspected", "`sudo fuser -v /dev/nvidia*`")
-
-
-def _messages(
-    effective: Mapping[str, Any], places: Mapping[str, str], report: Mapping[str, Any] | None
-) -> Iterator[CheckResult]:
-    """Whether a warning would reach anybody now, found as a delivery finds it. Nothing is sent."""
-    if "notify" not in effective:
-        return
-    channels = [*effective["notify"].get("local", ()), *effective["notify"].get("channels", ())]
-    reached = False
-    for name in channels:
-        if name == "wall":
-            open_now = list(_wall(places, uid_of(places["procfs"], report)))
-            reached = reached or open_now[0].level == "ok"
-            yield from open_now
-        elif name == "terminal":
-            text = _terminal(places["procfs"], report)
-            reached = reached or text.startswith("terminal: the agent")
-            yield note(text)
-        else:
-            own = _unreadable(effective, name) or _unread(effective, name) or _tested(effective, name)
-            reached = reached or own.level == "ok"
-            yield own
-    if effective["notify"].get("channels") and not picture.installed():
-        yield note("messages have no picture: matplotlib is not installed", picture.install())
-    if not reached:
-        tries = effective.get("policy", {}).get("warn_attempts", 3)
-        after = several(tries, "try", "tries")
-        where = "may" if effective["notify"].get("channels") else "would"  # what nobody tested may still work
-        text = f"a warning {where} reach only the journal now; after {after} the countdown goes on anyway"
-        hint = "a `url` under [sink] gets a record of every incident in live mode"
-        if "wall" not in channels:
-            hint = f'add "wall" to local under [notify]; {hint}'
-        yield warn(text, hint)
-
-
-def _unreadable(effective: Mapping[str, Any], name: str) -> CheckResult | None:
-    """Why the file with the addresses of a channel cannot be used; what only the agent's own process has is its own matter."""
-    reference = str(effective["notify"]["channels"][name].get("urls", ""))
-    if not reference.startswith("file:"):
-        return None
-    try:
-        secret_urls.read(reference, {})
-    except DeliveryError as error:
-        if os.geteuid() != 0 and isinstance(error.__cause__, PermissionError):
-            return note(f"{name}: this user may not read its addresses", "`sudo costguard doctor` can")
-        live = effective.get("policy", {}).get("mode") == "live"
-        return (bad if live else warn)(f"{name}: nothing can be sent: {mask(str(error))}")
-    return None
-
-
-def _unread(effective: Mapping[str, Any], name: str) -> CheckResult | None:
-    """Why the addresses of a channel cannot be read from the cloud, as far as that is known without asking it."""
-    found = REFERENCE.fullmatch(str(effective["notify"]["channels"][name].get("urls", "")))
-    if found is None or found["secret"] is None:
-        return None
-    try:
-        secret.check(found["secret"], CloudAccess.of(effective))
-    except CloudError as error:
-        return warn(f"{name}: the secret {found['secret']} cannot be read: {mask(error.told)}", error.hint)
-    return None
-
-
-def _tested(effective: Mapping[str, Any], name: str) -> CheckResult:
-    """Whether a test message arrived over a channel beyond this machine, with its present settings."""
-    try_it = f"sudo costguard notify test --channel {name}"
-    try:
-        found = tested.last(effective["paths"]["state"], name, effective["notify"]["channels"][name])
-    except PermissionError:
-        return note(f"{name}: this user may not see whether it was tested", "`sudo costguard doctor` sees it")
-    if found is None:
-        return warn(f"{name}: never tested with these settings, so it is unknown whether messages arrive", try_it)
-    arrived, at = found
-    date = time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
-    if not arrived:
-        return warn(f"{name}: the test of {date} did not arrive", try_it)
-    return ok(f"{name}: a test arrived on {date}")
-
-
-def uid_of(procfs: str, report: Mapping[str, Any] | None) -> int:
-    """The agent's user, whose rights count; else this user."""
-    try:
-        return os.stat(f"{procfs}/{report['agent']['pid']}").st_uid if report else os.geteuid()
-    except OSError:
-        return os.geteuid()
-
-
-def _wall(places: Mapping[str, str], uid: int) -> Iterator[CheckResult]:
-    """First the terminals that it would reach, then each that it would not."""
-    from costguard.notify.wall import counted, likely
-
-    reached, failed = likely(places["procfs"], places["devfs"], uid)
-    if reached:
-        yield ok(f"wall: {counted(reached, places['devfs'])} now")
-    else:
-        yield note("wall: nobody is logged in at a terminal of this machine now")
-    for path, reason in failed.items():
-        yield note(f"wall: {path}: {reason}")
-
-
-def _terminal(procfs: str, report: Mapping[str, Any] | None) -> str:
-    if report is None:
-        return "terminal: no agent is running"
-    try:
-        target = os.readlink(f"{procfs}/{report['agent']['pid']}/fd/2")
-    except OSError:
-        return "terminal: only root and the agent's user can see whether it has one"
-    return (
-        f"terminal: the agent's is {target}"
-        if target.startswith(("/dev/pts/", "/dev/tty"))
-        else "terminal: it has none"
-    )
 
 
 def _actions(effective: Mapping[str, Any]) -> list[str]:

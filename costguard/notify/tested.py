@@ -1,15 +1,35 @@
-"""Which channels a person has tested, when, and with which settings: a channel that was never tried is a promise."""
+"""Which channels a person has tested, when, with which settings and addresses: a channel that was never tried is a promise.
+
+An address is a secret, and may be a short one: of the addresses only a salted, slow digest is kept, in a file of its owner alone.
+"""
 
 import hashlib
 import json
 import os
+import secrets
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 FILE = "channels-tested.json"
 LONGEST_BYTES = 1 << 20
+SALT_BYTES = 16
+_SCRYPT_ROUNDS, _SCRYPT_BLOCK, _SCRYPT_LANES = 1 << 14, 8, 1
+"""The cost of one guess: 16 MiB and some 50 ms. Source: RFC 7914, 2, and the parameters it recommends for logins."""
+
+
+class LastTest(NamedTuple):
+    """The last test of a channel: whether it arrived, its date, and what is kept of its addresses (empty: nothing)."""
+
+    arrived: bool
+    at: float
+    salt: str = ""
+    addresses: str = ""
+
+    def same(self, urls: Sequence[str]) -> bool:
+        """Whether these addresses are the ones that were tested."""
+        return bool(self.addresses) and secrets.compare_digest(_slow_digest(urls, self.salt), self.addresses)
 
 
 def digest(channel: Mapping[str, object]) -> str:
@@ -17,16 +37,35 @@ def digest(channel: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(dict(channel), sort_keys=True).encode()).hexdigest()[:16]
 
 
-def keep(state: str, settings: Mapping[str, Mapping[str, object]], results: Mapping[str, bool], now: float) -> bool:
-    """Remember what a test came to; ``now`` is a date. False when it cannot be written down."""
+def _slow_digest(urls: Sequence[str], salt: str) -> str:
+    """A digest of addresses, in any order, that nobody can guess them from."""
+    text = "\n".join(sorted(urls)).encode()
+    return hashlib.scrypt(text, salt=salt.encode(), n=_SCRYPT_ROUNDS, r=_SCRYPT_BLOCK, p=_SCRYPT_LANES).hex()
+
+
+def keep(
+    state: str,
+    settings: Mapping[str, Mapping[str, object]],
+    results: Mapping[str, bool],
+    now: float,
+    addresses: Mapping[str, Sequence[str]] | None = None,
+) -> bool:
+    """Remember what a test came to; ``now`` is a date, ``addresses`` are those it went to, as far as they are known.
+
+    False when it cannot be written down.
+    """
     path = os.path.join(state, FILE)
     try:
         found = known(state)
         for name, fine in results.items():
             found[name] = {"at": now, "ok": fine, "settings": digest(settings[name])}
+            if urls := (addresses or {}).get(name):
+                salt = secrets.token_hex(SALT_BYTES)
+                found[name] |= {"salt": salt, "addresses": _slow_digest(urls, salt)}
         os.makedirs(state, mode=0o700, exist_ok=True)
-        descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
+        descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            os.fchmod(descriptor, 0o600)  # also where a test that was killed left the file
             json.dump(found, file)
         os.replace(f"{path}.new", path)
     except OSError:
@@ -49,13 +88,10 @@ def known(state: str) -> dict[str, Any]:
     return {str(name): one for name, one in found.items() if isinstance(one, dict)} if isinstance(found, dict) else {}
 
 
-def last(state: str, name: str, channel: Mapping[str, object]) -> tuple[bool, float] | None:
-    """Whether the last test of this channel, with these settings, arrived, and its date; None where it was never tested.
-
-    Raises PermissionError.
-    """
+def last(state: str, name: str, channel: Mapping[str, object]) -> LastTest | None:
+    """The last test of this channel with these settings; None where it was never tested. Raises PermissionError."""
     found = known(state).get(name, {})
     at = found.get("at")
     if found.get("settings") != digest(channel) or not isinstance(at, int | float):
         return None
-    return found.get("ok") is True, float(at)
+    return LastTest(found.get("ok") is True, float(at), str(found.get("salt") or ""), str(found.get("addresses") or ""))

@@ -1,5 +1,6 @@
 """`costguard notify test`: a real message to a real receiver, and a record that `doctor` believes only for these settings."""
 
+import hashlib
 import json
 import threading
 from collections.abc import Iterator
@@ -79,6 +80,23 @@ def test_a_test_counts_for_the_settings_that_it_had(tmp_path: Path, at: str) -> 
     assert tested.last(state, "pager", {**settings, "urls": f"file:{tmp_path}/pager.urls"}) is not None
 
 
+def test_no_address_can_be_read_or_guessed_from_the_record(tmp_path: Path, at: str) -> None:
+    """It is its owner's alone, holds no address, and each test has a salt of its own."""
+    config = configuration(tmp_path, team=f"{at}/s3cret", twin=f"{at}/s3cret")
+    record = tmp_path / "state" / tested.FILE
+    record.parent.mkdir()
+    record.with_name(f"{tested.FILE}.new").touch(0o644)  # a test that was killed left it
+    assert ask(tmp_path, config).exit_code == 0
+    assert record.stat().st_mode & 0o777 == 0o600
+    text = record.read_text()
+    assert "s3cret" not in text
+    found = json.loads(text)
+    assert found["team"]["salt"] != found["twin"]["salt"]
+    assert found["team"]["addresses"] != found["twin"]["addresses"]
+    fast = {hashlib.new(kind, f"{at}/s3cret".encode()).hexdigest() for kind in ("md5", "sha1", "sha256", "sha512")}
+    assert not any(digest[:16] in text for digest in fast), "a fast digest of the address alone can be guessed"
+
+
 def test_a_channel_that_is_not_there(tmp_path: Path) -> None:
     """Exit code 2, with those that are."""
     done = ask(tmp_path, configuration(tmp_path, team="json://h"), "--channel", "tema")
@@ -105,7 +123,7 @@ def test_a_record_that_is_broken_proves_nothing(tmp_path: Path) -> None:
         (tmp_path / tested.FILE).write_text(text)
         assert tested.last(str(tmp_path), "team", {}) is None
     assert tested.keep(str(tmp_path), {"team": {}}, {"team": True}, 5.0)
-    assert tested.last(str(tmp_path), "team", {}) == (True, 5.0)
+    assert tested.last(str(tmp_path), "team", {}) == tested.LastTest(arrived=True, at=5.0)
 
 
 def test_that_nobody_is_logged_in_is_no_fault_of_a_channel(tmp_path: Path, at: str) -> None:

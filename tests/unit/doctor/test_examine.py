@@ -583,7 +583,7 @@ def test_every_channel_of_the_machine_is_looked_at(bench: Bench, channel: str) -
     said = ""
     with suppress(KeyError):
         said = str(bench.examine().sections)
-    assert f"{channel}: " in said, f"add {channel} to `_messages` of doctor/examine.py"
+    assert f"{channel}: " in said, f"add {channel} to `checks` of doctor/messages.py"
 
 
 def test_what_pictures_need_is_named_where_messages_leave_the_machine(
