@@ -120,7 +120,7 @@ def test_in_a_namespace_of_its_own_nothing_is_started(filled: Filled) -> None:
     filled.wrapper = wrapped
     del filled.environment["COSTGUARD_HOST__STANDS_FOR_HOST"]
     process = filled.begin()
-    until(lambda: "in a container the driver's process numbers mean nothing" in filled.said)
+    until(lambda: "in a container the driver's process numbers mean nothing" in filled.said, told=lambda: filled.said)
     time.sleep(1.5)
     assert not filled.begun()
     process.kill()
