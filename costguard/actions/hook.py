@@ -1,12 +1,13 @@
 """The owner's programs at the steps of an incident.
 
 `pre_stop` saves work before this machine ends: before an own action, or when the cloud announces one.
-Each runs once for its occasion. What it does never decides whether the machine ends: its failure is told and nothing
+Each runs once for its occasion; `pre_stop` that an end of the agent cut off runs once more. What it does never decides whether the machine ends: its failure is told and nothing
 more, because the cloud does not wait either.
 """
 
 import os
 import pwd
+import time
 from collections.abc import Callable, Mapping
 
 from costguard.actions import command, effect, results
@@ -18,6 +19,8 @@ from costguard.programs import Account
 
 DEFAULT_SECONDS = deadlines.HOOK_SECONDS
 """Seconds; ``hooks.timeout``."""
+
+_POLL_SECONDS = 0.1
 
 
 def before_action(decided: Plan, context: Context, begins: Callable[[], None] = lambda: None) -> Plan:
@@ -37,21 +40,38 @@ def run(context: Context, occasion: str, within: float, begins: Callable[[], Non
 
     ``begins`` is called just before it starts. Never raises. An *undo* runs only after the pre-stop hook of its incident has begun.
     """
-    step = context.step
+    step, until = context.step, time.monotonic() + within
     name = f"the {step.replace('_', '-')} hook"
     if step == "undo" and results.read(context._replace(attempt=f"hook-{occasion}")) is None:
         return Result("done", "nothing to undo: the pre-stop hook did not run")
     prefix = "hook" if step == "pre_stop" else step
     mine = context._replace(settings={"run": context.hook.get(step)}, attempt=f"{prefix}-{occasion}")
+    if step == "pre_stop" and (earlier := results.read(mine)) is not None:
+        if (ended := _ended(mine, earlier, until)) is not None:
+            return ended._replace(detail=f"{name} ran before: {ended.detail}")
+        mine = mine._replace(attempt=f"{mine.attempt}-again")  # the agent ended in the middle of it
+        within = max(0.0, until - time.monotonic())
     try:
         account = _account(str(context.hook.get("user") or ""))
     except LookupError as error:
         return Result("failed", f"{name} did not run: {error}")
     if not results.begin(mine).first:
+        if step == "pre_stop":
+            return Result("failed", f"{name} was cut off twice by an end of the agent; work may not be saved")
         return Result("done", f"{name} ran before")
     begins()
     environment = command.environment(mine) if account is None else _of(account, mine)
-    return effect.run_own(mine, name, command.arguments(mine), within, environment, account)
+    outcome = effect.run_own(mine, name, command.arguments(mine), within, environment, account)
+    results.finish(mine, outcome)
+    return outcome
+
+
+def _ended(context: Context, record: results.Record | None, until: float) -> Result | None:
+    """How an earlier run of the same hook ended, waiting while it goes on; None where it was cut off."""
+    while record is not None and record.outcome is None and record.running and time.monotonic() < until:
+        time.sleep(_POLL_SECONDS)
+        record = results.read(context)
+    return record.outcome if record is not None else None
 
 
 def _of(account: Account, context: Context) -> Mapping[str, str]:

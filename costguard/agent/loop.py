@@ -630,15 +630,22 @@ class Loop:
         self.summary.stop()
         self.hooks.stop()
         self.history.close(now)
-        hurry = False
-        while not hurry and (until := self._worth_waiting(now.boot)):
+        if self._await_the_last(now) and self.workers.cut_off():
+            self._await_the_last(self.host.clock())
+        self.workers.abandon_all("tell", "prepare", "check", "confirm")  # events meanwhile may have started some
+        self.host.say("<5>stopped; this machine is not guarded any more")
+
+    def _await_the_last(self, since: Instant) -> bool:
+        """Wait for files and messages; False when somebody asked a second time for the end."""
+        self.history.run(since)
+        while until := self._worth_waiting(since.boot):
             for event in self.host.wait(until):
                 if isinstance(event, Line | Ended):
                     self._handle(event)
-                hurry = hurry or isinstance(event, Signal)  # a second request to end
-            self.history.run(now)
-        self.workers.abandon_all("tell", "prepare", "check", "confirm")  # events meanwhile may have started some
-        self.host.say("<5>stopped; this machine is not guarded any more")
+                elif isinstance(event, Signal):
+                    return False
+            self.history.run(since)
+        return True
 
     def _worth_waiting(self, since: float) -> float:
         """Until when to wait for files and messages; 0 when there are none, or the time is over."""

@@ -34,6 +34,11 @@ SAME_INCIDENT_SECONDS = 2.0
 
 INCIDENTS_KEPT = 8
 
+UNHEARD = "no answer before the agent ended; it may have arrived"
+
+HOLDS = frozenset(("held", "hold_ended"))
+"""Kinds of messages that say whether somebody holds the machine: read in their order, and before the next warning."""
+
 FOLLOWED_UP = frozenset(("warning", *ENDS.values(), "failed"))
 """Kinds of messages that the engine itself repeats while nobody took them."""
 
@@ -147,7 +152,7 @@ class Workers:
             job = job._replace(channels=tuple(name for name in job.channels if name not in beyond))
             if not job.channels:
                 return Outcome(now, effect.id, "delivered", proof=why)
-        job = job._replace(pause=max(job.pause, self._after(incident, now)), waits=self._waits(now))
+        job = job._replace(pause=max(job.pause, self._after(effect.kind, incident, now)), waits=self._waits(now))
         worker = Worker(effect.id, "tell", Task(self._host, "notify", Told))
         worker.job, worker.held_back, worker.leaves_at = job, why, now + job.pause
         outcome = self._run(worker, job, now, deadlines.TELL.killed)
@@ -155,12 +160,10 @@ class Workers:
             self._again(job, Told(failed=dict.fromkeys(job.channels, outcome.detail)), now)
         return outcome
 
-    def _after(self, incident: str, now: float) -> float:
-        """Seconds until the messages of this incident that are on their way have left: people read what came first first."""
+    def _after(self, kind: str, incident: str, now: float) -> float:
+        """Seconds until the messages of this incident, or of holds, that are on their way have left: people read what came first first."""
         telling = [worker for worker in self._running if worker.job is not None and not worker.reported]
-        before = [
-            worker.leaves_at for worker in telling if incident and worker.job and _incident(worker.job) == incident
-        ]
+        before = [worker.leaves_at for worker in telling if worker.job and _comes_before(worker.job, kind, incident)]
         return (
             max(before) - now + SAME_INCIDENT_SECONDS
             if before and max(before) > now
@@ -238,6 +241,15 @@ class Workers:
         for worker in list(self._running):
             if worker.effect == effect_id and worker.kind != "act":
                 self._drop(worker)
+
+    def cut_off(self) -> bool:
+        """End what is still being told, and keep in the record that nobody knows what became of it. Whether there was any."""
+        unheard = [worker for worker in self._running if worker.kind == "tell" and not worker.reported]
+        for worker in unheard:
+            self._drop(worker)
+            if worker.job is not None and self._record is not None:
+                self._record(worker.job.message, Told(failed=dict.fromkeys(worker.job.channels, UNHEARD)), 1)
+        return bool(unheard)
 
     @property
     def telling(self) -> bool:
@@ -384,6 +396,13 @@ class Workers:
         worker.reported = True
         detail = "; ".join(finding.text for finding in plan.findings)
         return Outcome(now, worker.effect, plan.verdict, detail, worker.findings)
+
+
+def _comes_before(job: TellJob, kind: str, incident: str) -> bool:
+    """Whether people must read this message before one of that kind and incident."""
+    return (bool(incident) and _incident(job) == incident) or (
+        kind in {*HOLDS, "warning"} and job.message.kind in HOLDS
+    )
 
 
 def _incident(job: TellJob) -> str:

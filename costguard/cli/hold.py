@@ -115,9 +115,6 @@ def _extend(state_dir: str | None, ask: dict[str, Any], *, as_json: bool) -> Non
     """Move the deadline, and say what that means."""
     from costguard.cli.render import clean, moment
 
-    if reach.request(state_dir, {"command": "status"}).get("deadline") is None:
-        hint = "`costguard hold 2h` keeps it up; a deadline is set in the table [deadline] of its configuration"
-        raise CostguardError("this machine has no deadline to move", hint, REFUSED)
     answer = _asked(state_dir, ask)
     report = reach.request(state_dir, {"command": "status"})
     deadline = report.get("deadline") or {}

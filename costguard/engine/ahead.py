@@ -89,10 +89,6 @@ def _step(whole: float, told_left: float) -> float:
 def remind(turn: Turn, incident: Incident, due: float) -> None:
     """Remind people of a long countdown at its half and in its last minute; in dry run nothing comes of it."""
     warned, reminded, left = incident.warned, incident.announcement.reminded, due - turn.at
-    if incident.announcement.unguarded:  # its guard had left it, and people were told so
-        turn.announcement = turn.announcement._replace(unguarded=False)
-        turn.tell("countdown", "warning", due_in_seconds=max(0.0, left), due_wall=turn.wall + max(0.0, left))
-        return
     if warned is None or incident.by_person or not turn.live or due - warned < LONG_COUNTDOWN_SECONDS:
         return
     if incident.announcement.exhausted:  # nobody knows of it: tried until somebody does

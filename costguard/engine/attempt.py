@@ -135,8 +135,9 @@ def abandon(turn: Turn) -> None:
 def attempt_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
     """What the worker of the attempt reports, before and after it was released."""
     if event.status == "saving":
-        if turn.core.phase == WARNING and not incident.attempt.ready and incident.saving_since is None:
-            turn.incident = incident._replace(saving_since=event.at)
+        first = incident.saving_since is None or incident.saving_ended is not None  # one that was cut off runs again
+        if turn.core.phase == WARNING and not incident.attempt.ready and first:
+            turn.incident = incident._replace(saving_since=event.at, saving_ended=None)
     elif turn.core.phase == WARNING:
         _prepared(turn, incident, event)
     elif event.status == "accepted":

@@ -127,6 +127,8 @@ def _warning(turn: Turn, incident: Incident, *, bridged: bool, watched: bool) ->
         back_to_watching(turn, "the guard did not see the machine for a while" + again)
     elif standing.state == "no":
         back_to_watching(turn, standing.why)
+    elif incident.announcement.unguarded:  # people were told that nobody carries it out
+        _warn(turn)
     elif incident.warned is None:
         _await_warning(turn, incident)
     else:

@@ -1,7 +1,7 @@
 """The one sentence of a tick: state, cause, next step."""
 
 from costguard.engine import obstacles, overdue
-from costguard.engine.reasons import OWN_REASONS, Moment, earliest, reason_of, veto_words
+from costguard.engine.reasons import DEADLINE, OWN_REASONS, Moment, earliest, reason_of, veto_words
 from costguard.engine.rules import Rules
 from costguard.engine.saving import hook_works
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, WARNING, Core, Incident, State
@@ -184,8 +184,9 @@ class Sentence:
             nobody += "; the pre-stop hook saves work, and its own use of the GPUs ends no countdown"
         if not rules.policy.grace:
             return f"{would} {when}{nobody}"  # nobody is given the time for anything
+        work = "" if reason_of(incident).by_date and rules.policy.stop_busy else f"{_end(rules, 'work returns')} or "
         holder = "somebody" if core.people.charged < rules.policy.hold_total else "root"
-        return f"{would} {when}, unless {_end(rules, 'work returns')} or {holder} runs `costguard hold 2h`{nobody}"
+        return f"{would} {when}, unless {work}{holder} runs `costguard hold 2h`{nobody}"
 
     def _outlook(self, action: str) -> str:
         state, rules, core = self._state, self._rules, self._state.core
@@ -217,7 +218,9 @@ class Sentence:
             share = percent(policy.arm_threshold)
             return f"waiting for load above {share} for {duration(policy.arm_duration or 0.0)}; until then nothing stops it"
         later, end = _later(rules, "later"), _end(rules, "work is seen")
-        return f"{would}warning at {self._at(at)} ({why}), {action} {later}, unless {end}"
+        soon = f"at {self._at(at)}" if at > state.at else "now"
+        unless = "" if why == DEADLINE.outlook(policy) and policy.stop_busy else f", unless {end}"
+        return f"{would}warning {soon} ({why}), {action} {later}{unless}"
 
 
 def being_warned(incident: Incident | None, rules: Rules) -> str:

@@ -42,6 +42,15 @@ def first(state: State, rules: Rules, wall: float, *, synced: bool | None) -> st
     ).name
 
 
+def why_none(rules: Rules, *, synced: bool | None) -> str:
+    """Why there is no limit now, in words."""
+    if rules.policy.lease_until is not None and synced is False:
+        return "the lease does not count while the clock of this machine is not synchronised"
+    if rules.policy.budget is not None and not rules.policy.price_per_hour:
+        return "the budget does not count while no price is known (price_per_hour)"
+    return "this machine has no deadline"
+
+
 def limit_at(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
     """The earliest limit, before anybody extended it; NEVER where there is none."""
     return min([limit.at for limit in limits(state, rules, wall, synced=synced)], default=NEVER)

@@ -75,7 +75,7 @@ def extend(turn: Turn, event: AskExtend) -> None:
     if core.phase in {ACTING, CONFIRMING}:
         message = _too_late(turn)
     elif limit == NEVER:
-        message = "refused: this machine has no deadline; `costguard hold 2h` keeps it up"
+        message = f"refused: {overdue.why_none(turn.rules, synced=turn.synced)}; `costguard hold 2h` keeps it up"
     elif until <= max(due, event.at):
         most = turn.rules.policy.extend_max
         message = (
@@ -214,6 +214,7 @@ def release(turn: Turn, event: AskRelease) -> None:
             turn.watch()
     if ended:
         facts = {"owner": event.owner, "hold": "released", "holders": [held.owner for held in others]}
+        facts |= {"ended": [held.owner for held in ended]}
         _tell(turn, event.at, "hold_ended", _RELEASED, facts, always=event.everything)
     extension = core.deadline.extension
     taken_back = extension is not None and (event.everything or extension.key == key)

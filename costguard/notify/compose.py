@@ -83,7 +83,7 @@ def compose(kind: str, given: Mapping[str, object]) -> Text:
     facts = Facts(given)
     dry = facts.dry or kind == "would_act"
     title, lines = _KINDS.get(kind, _other)(facts)
-    lines = [*lines, *_footer(facts)]
+    lines = [*lines, *_footer(facts, stands=kind not in _SAID)]
     return Text(("DRY RUN: " if dry else "") + title, "\n".join(line for line in lines if line), dry)
 
 
@@ -235,9 +235,12 @@ def _cancelled(facts: Facts) -> tuple[str, Lines]:
     why = sentence(facts.text("why") or facts.text("detail"))
     if facts.text("reason") == PERSON:
         return f"{facts.machine}: the {facts.deed.noun} requested by {_requester(facts)} is cancelled", [
-            why, "Nothing was done. To stop it anyway: `costguard stop`.",
+            why, f"{_NOT_DONE.format(facts.deed.noun)} To stop it anyway: `costguard stop`.",
         ]  # fmt: skip
-    return f"{facts.machine}: {facts.deed.noun} cancelled", [why, f"Nothing was done. {_WARNED_FIRST}"]
+    return f"{facts.machine}: {facts.deed.noun} cancelled", [
+        why,
+        f"{_NOT_DONE.format(facts.deed.noun)} {_WARNED_FIRST}",
+    ]
 
 
 def _would_act(facts: Facts) -> tuple[str, Lines]:
@@ -394,7 +397,7 @@ def _unguarded(facts: Facts) -> tuple[str, Lines]:
     again = (
         f"The {facts.deed.noun} requested by {_requester(facts)} is cancelled then."
         if facts.text("reason") == PERSON
-        else "It goes on with the countdown then, or begins a new one."
+        else "A new countdown begins then, with its warning."
     )
     bill = "the machine stays up and billed" if facts.ends_bill else f"the {facts.deed.noun} does not come"
     return f"{facts.machine}: costguard has ended in the countdown", [
@@ -495,6 +498,7 @@ def _held(facts: Facts) -> tuple[str, Lines]:
     ]
 
 
+_NOT_DONE = "The {} does not come."
 _WARNED_FIRST = "A new warning comes before any stop."
 _AFTER_HOLD = "The rules apply again. A new warning comes before any stop. To hold again: `costguard hold 2h`."
 
@@ -503,7 +507,9 @@ def _hold_ended(facts: Facts) -> tuple[str, Lines]:
     owner, reason, others = facts.text("owner"), facts.text("hold"), facts.names("holders")
     left = f"It is still held by {listed(others)}." if others else _AFTER_HOLD
     if reason == "released":
-        return f"{facts.machine}: hold released" + (f" by {owner}" if owner else ""), [left]
+        ended = [name for name in facts.names("ended") if name != owner]
+        of = f" of {listed(ended)}" if ended else ""
+        return f"{facts.machine}: hold{of} released" + (f" by {owner}" if owner else ""), [left]
     of = f" by {owner}" if owner else ""
     return f"{facts.machine}: hold{of} has ended", [sentence(f"reason given: {reason}" if reason else ""), left]
 
@@ -597,7 +603,7 @@ def _cause(facts: Facts) -> Lines:
         limit = f"below {percent(threshold)} " if threshold is not None else ""
         lowered = f"stop_below_load is set: load {limit}counts as idle, even if it is work."
     tries = facts.number("unreached_tries")
-    unreached = "" if tries is None else f"The warning reached nobody in {several(round(tries), 'try', 'tries')}."
+    unreached = "" if tries is None else f"Earlier tries of this warning reached nobody: {round(tries)}."
     return [sentence(_reason(facts)), sentence(_readings(facts)), _processes(facts), lowered, unreached]
 
 
@@ -691,8 +697,12 @@ def _price(facts: Facts) -> str:
     return f"Price (estimate): {known.hourly}." if known else ""
 
 
-def _footer(facts: Facts) -> Lines:
-    """How it stands, and the names under which it can be found again."""
+_SAID = frozenset(("warning", "countdown", "unguarded"))
+"""Kinds that say themselves how it stands: the agent's sentence is older than they are when people read it."""
+
+
+def _footer(facts: Facts, *, stands: bool) -> Lines:
+    """How it ``stands``, and the names under which it can be found again."""
     instance, incident = facts.text("instance"), facts.text("incident")
     names = [f"instance {instance}" if instance else "", f"incident {incident}" if incident else ""]
-    return [sentence(facts.text("sentence")), sentence(", ".join(name for name in names if name))]
+    return [sentence(facts.text("sentence")) if stands else "", sentence(", ".join(name for name in names if name))]

@@ -289,8 +289,8 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
     "cancelled, no state": (without_state, "cancelled", "warning", "WATCHING stop idle", {"why": "costguard lost its state for this boot"}),
     "cancelled, work after a failure": (lambda: ran(failing(machine()), 40.0, BUSY), "cancelled", "info", "FAILED stop idle", {"why": "work was seen"}),
     "unguarded": (lambda: left(warned()), "unguarded", "warning", "WARNING stop idle", {}),
-    "unguarded, and guarded again": (lambda: ran(restarted(left(warned())), 10.0, PROVEN), "countdown", "warning", "WARNING stop idle", {
-        "due_in_seconds": 50.0, "due_wall": EPOCH + 360.0}),
+    "unguarded, and guarded again": (lambda: ran(restarted(left(warned())), 10.0, PROVEN), "warning", "warning", "WARNING stop idle", {
+        "due_in_seconds": 60.0, "due_wall": EPOCH + 370.0, "rounds": 0}),
     "state_lost": (without_state, "state_lost", "warning", "WATCHING stop", {}),
     "came_back": (asleep, "came_back", "info", "WARNING stop idle", {"acted": False}),
     "closed": (lambda: booted(confirming(), 7190.0), "closed", "info", "WATCHING stop idle", {
@@ -304,7 +304,7 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
     "held": (held, "held", "info", "WATCHING stop ann", {"hold": "why", "hold_seconds": 7200.0, "hold_until_wall": EPOCH + 50.0 + 7200.0, "holders": []}),
     "held by two": (held_by_two, "held", "info", "WATCHING stop bob", {
         "hold": "why", "hold_seconds": 3600.0, "hold_until_wall": EPOCH + 50.0 + 3600.0, "holders": ["ann"]}),
-    "released": (released, "hold_ended", "info", "WATCHING stop ann", {"hold": "released", "holders": ["bob"]}),
+    "released": (released, "hold_ended", "info", "WATCHING stop ann", {"hold": "released", "holders": ["bob"], "ended": ["ann"]}),
     "hold_ended": (lambda: ran(held(), 7200.0, QUIET), "hold_ended", "info", "WATCHING stop ann", {"hold": "why"}),
     "hold_ended, while it was off": (held_over_a_boot, "hold_ended", "info", "WATCHING stop ann", {"hold": "why"}),
     "unknown_alarm": (lambda: ran(ran(machine(unknown_alarm=100.0), 50.0, QUIET), 100.0, DARK), "unknown_alarm", "critical", "WATCHING stop", {

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -452,6 +453,29 @@ def test_the_hook_saves_work_once_before_the_worker_is_ready(machine: Machine) -
     assert "saving" not in again, "the GPUs are not pardoned for a hook that does not run"
     assert (machine.root / "saved").read_text() == "b-i1\nover\n"
     assert [call for call in machine.calls if not call.startswith("save")], "and the action goes on"
+
+
+def begun_so_often(machine: Machine, times: int) -> bool:
+    """Whether the hook of an incident has begun so many times."""
+    path = machine.root / "saved"
+    return (path.read_text().count("b-i1") if path.exists() else 0) == times
+
+
+def test_a_hook_that_an_end_of_the_agent_cut_off_runs_once_more(machine: Machine) -> None:
+    """A restart in the last minute must not cost the work that it was saving; cut off twice it is said, and the action goes on."""
+    more = hooked(machine, "/bin/sleep 60")
+    for attempt in ("b-a1", "b-a2"):
+        worker = machine.start(machine.job("act", "shutdown", attempt=attempt, **more))
+        assert worker.stdout
+        assert json.loads(worker.stdout.readline()) == {"saving": True}
+        assert until(partial(begun_so_often, machine, int(attempt[-1])))
+        worker.kill()
+        worker.wait()
+    found = machine.ask(machine.job("act", "shutdown", attempt="b-a3", **more))
+    (finding,) = [one for one in found["plan"]["findings"] if one["code"] == "hook_failed"]
+    assert "cut off twice" in finding["text"]
+    assert found["outcome"]["status"] == "accepted"
+    assert begun_so_often(machine, 2)
 
 
 def test_a_hook_has_its_own_time_not_that_of_the_action(machine: Machine) -> None:

@@ -494,5 +494,20 @@ def test_the_last_word_is_what_came_last(later: Tell) -> None:
     assert leaves > 1.0
     begin(crew.workers, later, NOW + 1.0)
     assert 1.0 + crew.port.jobs[1]["pause"] == pytest.approx(leaves + 2.0)
-    begin(crew.workers, Tell("m3", "held", "info", {"mode": "live"}), NOW + 1.0)
+    begin(crew.workers, Tell("m3", "finding", "info", {"mode": "live"}), NOW + 1.0)
     assert crew.port.jobs[2].get("pause", 0.0) == 0.0, "what belongs to no countdown waits for none"
+
+
+def test_who_reads_last_whether_somebody_holds_the_machine_reads_what_is_so() -> None:
+    """A hold that ended a countdown waits for the warning to leave: its release, and the next warning, wait for that."""
+    crew = Crew()
+    warned = Tell("m1", "warning", "warning", {"incident": "i1", "mode": "live"})
+    held = Tell("m2", "held", "info", {"overtakes": "i1", "ended_countdown": True, "mode": "live"})
+    released = Tell("m3", "hold_ended", "info", {"hold": "released", "mode": "live"})
+    anew = Tell("m4", "warning", "warning", {"incident": "i2", "mode": "live"})
+    for number, one in enumerate((warned, held, released, anew)):
+        begin(crew.workers, one, NOW + 0.1 * number)
+    leaves = [0.1 * number + job.get("pause", 0.0) for number, job in enumerate(crew.port.jobs)]
+    assert leaves == sorted(leaves)
+    assert leaves[2] > leaves[1] + 1.0
+    assert leaves[3] > leaves[2] + 1.0

@@ -157,8 +157,8 @@ def told(mode: str, until: float) -> list[str]:
 
 
 def test_people_hear_that_a_countdown_has_lost_its_guard_and_that_it_has_one_again() -> None:
-    """They were told of a stop: without it they count on an end of the bill that does not come."""
-    assert told("live", 600.0) == ["warning", "unguarded", "-", "countdown", "unguarded"]
+    """They were told of a stop, and then that it does not come: they have the whole countdown once it may come again."""
+    assert told("live", 600.0) == ["warning", "unguarded", "-", "warning", "unguarded"]
 
 
 @pytest.mark.parametrize(("mode", "until"), [("dry-run", 600.0), ("live", 200.0)])

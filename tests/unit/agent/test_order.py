@@ -16,7 +16,7 @@ from costguard.engine import deadlines
 from costguard.engine.effects import Confirm, Prepare, Save
 from costguard.host.files import COMMITMENTS, STATE
 from costguard.host.ports import Instant
-from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, Watch, World, effective
+from costguard.testing.simhost import Machine, Phase, SimCrash, SimHost, SimOff, Watch, World, effective
 from tests.unit.agent.test_bugs import Buggy, Journal, guard
 
 WORKED = 600.0
@@ -126,12 +126,14 @@ def test_after_a_reload_workers_have_the_new_configuration() -> None:
     [({}, False), ({"grace": 240.0}, True), ({"kill_duration": 800.0}, True), ({"stop_below_load": True}, True)],
 )
 def test_a_restart_under_another_policy_takes_the_warning_back(change: dict[str, Any], again: bool) -> None:
-    """People were told of another stop than the one that would come; under the same policy the countdown goes on."""
+    """People were told of another stop than the one that would come; after a kill under the same policy the countdown goes on."""
     journal = Journal()
     world = idle_after_work()
-    assert (
-        live(SimHost(world=world, until=1700.0, watch=journal), effective(**RULES)).last.state.core.phase == "WARNING"
-    )
+    host = SimHost(world=world, until=9**9, watch=journal)
+    world.at(1700.0, lambda: setattr(host, "doom", 1))
+    with pytest.raises(SimCrash):
+        live(host, effective(**RULES))
+    assert journal.kinds() == ["warning"]
     restarted = world.now
     host = Recorded(world, until=world.now + 3600.0, watch=journal)
     live(host, effective(**{**RULES, **change}))
