@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from costguard.cloud import secret
@@ -10,7 +10,10 @@ from costguard.cloud.access import CloudAccess
 from costguard.cloud.api import CloudError
 from costguard.config.values import REFERENCE
 from costguard.doctor.finding import CheckResult, bad, note, ok, warn
-from costguard.engine.words import several
+from costguard.engine.words import duration, several
+from costguard.history import FILE, query
+from costguard.history.deliveries import LastDelivery, last_deliveries
+from costguard.history.query import HistoryError
 from costguard.masking import mask
 from costguard.notify import secret_urls, tested
 from costguard.notify.message import DeliveryError
@@ -20,35 +23,74 @@ from costguard.report import picture
 def checks(
     effective: Mapping[str, Any], places: Mapping[str, str], report: Mapping[str, Any] | None
 ) -> Iterator[CheckResult]:
-    """Whether a warning would reach anybody now, found as a delivery finds it. Nothing is sent."""
+    """Whether a warning would reach anybody now, found as a delivery finds it."""
     if "notify" not in effective:
         return
-    channels = [*effective["notify"].get("local", ()), *effective["notify"].get("channels", ())]
+    beyond = effective["notify"].get("channels", {})
+    last, unread = _history(effective, [*effective["notify"].get("local", ()), *beyond]) if beyond else ({}, [])
     reached = False
-    for name in channels:
+    for name in (*effective["notify"].get("local", ()), *beyond):
         if name == "wall":
-            open_now = list(_wall(places, uid_of(places["procfs"], report)))
-            reached = reached or open_now[0].level == "ok"
-            yield from open_now
+            found = list(_wall(places, uid_of(places["procfs"], report)))
+            reached = reached or found[0].level == "ok"
         elif name == "terminal":
             text = _terminal(places["procfs"], report)
             reached = reached or text.startswith("terminal: the agent")
-            yield note(text)
+            found = [note(text)]
         else:
-            own = _unreadable(effective, name) or _unread(effective, name) or _tested(effective, name)
-            reached = reached or own.level in {"ok", "note"}  # of what nobody can tell here, no failure is claimed
-            yield own
-    if effective["notify"].get("channels") and not picture.installed():
+            own = last.get(name, LastDelivery())
+            found = [_beyond(effective, name, own)]
+            reached = reached or own.partly
+            reached = reached or found[0].level in {"ok", "note"}  # of what nobody can tell here, no failure is claimed
+        yield from found
+    yield from unread
+    if beyond and not picture.installed():
         yield note("messages have no picture: matplotlib is not installed", picture.install())
     if not reached:
-        tries = effective.get("policy", {}).get("warn_attempts", 3)
-        after = several(tries, "try", "tries")
-        where = "may" if effective["notify"].get("channels") else "would"  # what nobody tested may still work
-        text = f"a warning {where} reach only the journal now; after {after} the countdown goes on anyway"
-        hint = "a `url` under [sink] gets a record of every incident in live mode"
-        if "wall" not in channels:
-            hint = f'add "wall" to local under [notify]; {hint}'
-        yield warn(text, hint)
+        yield _nobody(effective)
+
+
+def _nobody(effective: Mapping[str, Any]) -> CheckResult:
+    """What happens to a warning that no channel takes."""
+    policy = effective.get("policy", {})
+    grace, wait = float(policy.get("grace") or 0.0), float(policy.get("unreached_wait") or 0.0)
+    after = several(policy.get("warn_attempts", 3), "try", "tries")
+    goes_on = f"goes on, {duration(max(grace, wait))} longer than otherwise" if grace and wait else "goes on anyway"
+    where = "may" if effective["notify"].get("channels") else "would"  # what nobody tested may still work
+    hint = "a `url` under [sink] gets a record of every incident in live mode"
+    if "wall" not in effective["notify"].get("local", ()):
+        hint = f'add "wall" to local under [notify]; {hint}'
+    return warn(f"a warning {where} reach only the journal now; after {after} the countdown {goes_on}", hint)
+
+
+def _history(
+    effective: Mapping[str, Any], channels: Sequence[str]
+) -> tuple[Mapping[str, LastDelivery], list[CheckResult]]:
+    """What became of the last real messages, and why that is unknown."""
+    path = os.path.join(effective["paths"]["state"], FILE)
+    if not os.path.lexists(path):
+        return {}, []
+    try:
+        with query.reading(path) as database:
+            return last_deliveries(database, channels), []
+    except HistoryError as error:
+        text = f"whether the last messages arrived is unknown: {error.message}"
+        return {}, [note(text, error.hint or "")]
+
+
+def _beyond(effective: Mapping[str, Any], name: str, last: LastDelivery) -> CheckResult:
+    """A channel beyond the machine: what is wrong with it, else how it is known to work."""
+    found = _unreadable(effective, name) or _unread(effective, name)
+    if found and (found.level != "note" or not last.lost):
+        return found
+    test = _last_test(effective, name)
+    retested = isinstance(test, tested.LastTest) and test.arrived and last.failed is not None and test.at > last.failed
+    if last.lost and not retested:
+        story = f"; `costguard history {last.incident}` tells the rest" if last.incident else ""
+        since = " (whether it was tested since, this user may not see)" if isinstance(test, PermissionError) else ""
+        hint = f"correct it, then `sudo costguard notify test --channel {name}`{story}"
+        return warn(f"{name}: the last message, on {_date(last.failed)}, did not arrive{since}: {mask(last.why)}", hint)
+    return found or _tested(effective, name, test, last)
 
 
 def _unreadable(effective: Mapping[str, Any], name: str) -> CheckResult | None:
@@ -79,25 +121,49 @@ def _unread(effective: Mapping[str, Any], name: str) -> CheckResult | None:
     return None
 
 
-def _tested(effective: Mapping[str, Any], name: str) -> CheckResult:
-    """Whether a test message arrived over a channel beyond this machine, with its present settings."""
-    try_it = f"sudo costguard notify test --channel {name}"
+def _last_test(effective: Mapping[str, Any], name: str) -> tested.LastTest | PermissionError | None:
+    """The last test with the settings of now; None where there was none, an error where this user may not know."""
     try:
-        found = tested.last(effective["paths"]["state"], name, effective["notify"]["channels"][name])
-    except PermissionError:
+        return tested.last(effective["paths"]["state"], name, effective["notify"]["channels"][name])
+    except PermissionError as error:
+        return error
+
+
+def _tested(
+    effective: Mapping[str, Any], name: str, test: tested.LastTest | PermissionError | None, last: LastDelivery
+) -> CheckResult:
+    """Whether a test message, or a real one, arrived at the address of now."""
+    try_it = f"sudo costguard notify test --channel {name}"
+    urls = str(effective["notify"]["channels"][name].get("urls", ""))
+    if isinstance(test, PermissionError):
         return note(f"{name}: this user may not see whether it was tested", "`sudo costguard doctor` sees it")
-    if found is None:
-        return warn(f"{name}: never tested with these settings, so it is unknown whether messages arrive", try_it)
-    date = time.strftime("%Y-%m-%d %H:%M", time.localtime(found.at))
-    if not found.arrived:
-        return warn(f"{name}: the test of {date} did not arrive", try_it)
-    still = _still_tested(str(effective["notify"]["channels"][name].get("urls", "")), found)
-    if still is None:
-        text = f"{name}: a test arrived on {date}; doctor cannot tell whether its address is still the one tested"
+    still = _still_tested(urls, test) if test is not None and test.arrived else False
+    if test is not None and still:
+        return ok(f"{name}: a test arrived on {_date(test.at)}")
+    if test is not None and still is None:
+        text = f"{name}: a test arrived on {_date(test.at)}; doctor cannot tell whether its address is still the one tested"
         return note(text, try_it)
-    if not still:
-        return warn(f"{name}: its address is not the one that was tested on {date}", try_it)
-    return ok(f"{name}: a test arrived on {date}")
+    if last.taken is not None and (test is None or last.taken > test.at) and _older(urls, last.taken):
+        # no proof: since then the configuration may have named another place
+        return note(f"{name}: took a message on {_date(last.taken)}; never tested with these settings", try_it)
+    if test is None:
+        return warn(f"{name}: never tested with these settings, so it is unknown whether messages arrive", try_it)
+    if not test.arrived:
+        return warn(f"{name}: the test of {_date(test.at)} did not arrive", try_it)
+    return warn(f"{name}: its address is not the one that was tested on {_date(test.at)}", try_it)
+
+
+def _date(at: float | None) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+
+
+def _older(reference: str, at: float) -> bool:
+    """Whether the addresses stand unchanged since a date, as far as anybody can tell."""
+    path = reference.removeprefix("file:")
+    try:
+        return path == reference or os.stat(path).st_ctime < at
+    except OSError:
+        return False
 
 
 def _still_tested(reference: str, found: tested.LastTest) -> bool | None:

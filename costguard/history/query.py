@@ -5,7 +5,7 @@ import os
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -145,6 +145,13 @@ def events(database: sqlite3.Connection, since: float, incident: str | None = No
         recent = "incident != '' AND incident IN (SELECT incident FROM events WHERE wall >= ?)"
         rows = database.execute(f"{_FACTS} WHERE {recent} OR (incident = '' AND wall >= ?) ORDER BY id", (since, since))
     return [Event(*row)._replace(data=_object(row[5])) for row in rows]
+
+
+def newest(database: sqlite3.Connection, kinds: Sequence[str], most: int) -> list[Event]:
+    """The last events of some kinds, ``most`` of them at most, in order."""
+    marks = ", ".join("?" * len(kinds))
+    rows = database.execute(f"{_FACTS} WHERE kind IN ({marks}) ORDER BY id DESC LIMIT ?", (*kinds, most)).fetchall()
+    return [Event(*row)._replace(data=_object(row[5])) for row in reversed(rows)]
 
 
 def find(database: sqlite3.Connection, name: str) -> str:
