@@ -51,13 +51,13 @@ LAST_MESSAGES_SECONDS = 5.0
 """How long a guard that ends waits for its files, and for messages on their way to people."""
 
 KEPT = ("paths", "environment")
+"""What a reload leaves as it was at the start of the process."""
 
 CLOCK_SET_WITHIN_SECONDS = 3600.0
 LEASE_WAITS = (
     "the clock is not synchronised, so the lease does not count: nothing ends the machine at its date (`timedatectl`)"
 )
 """Said of a clock that nothing has set so long after the boot."""
-"""What a reload leaves as it was at the start of the process."""
 
 BUGS_LIMIT = 10
 BUGS_WITHIN_SECONDS = 86400.0
@@ -330,8 +330,7 @@ class Loop:
             self.seen = self.seen._replace(vetoes=vetoes, quiet_host=quiet)
         self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced, stood))
         if self.policy.lease_until is not None:
-            waits = now.synced is False and now.boot >= CLOCK_SET_WITHIN_SECONDS
-            self._trouble("clock", LEASE_WAITS if waits else None)
+            self._heed_lease(now)
         self._calm = self._last.state.core.unchanged_until > now.boot + CALM_INTERVALS * interval
         if alone:
             self._ask_host(now.boot)
@@ -346,6 +345,13 @@ class Loop:
         if self.memory.commit_due(now.boot):
             self._due_at = None
             self.memory.commit(self._last.state, now)
+
+    def _heed_lease(self, now: Instant) -> None:
+        """Say aloud, once, that a lease does not count: whoever counts on its date would learn that from the bill."""
+        waits = now.synced is False and now.boot >= CLOCK_SET_WITHIN_SECONDS
+        if waits and "clock" not in self.troubles:
+            self.workers.remark(LEASE_WAITS, self._message_facts(), now.boot)
+        self._trouble("clock", LEASE_WAITS if waits else None)
 
     def _stood(self, at: float, now: Instant, seen: Observation) -> None:
         """Count the tick that the reader left unsaid at that second, for it saw what was seen before."""

@@ -204,6 +204,12 @@ class Workers:
         admitted = tells_an_end or self._quota.admits(effect.kind, effect.level, now)
         return "" if admitted else "held back for this hour's digest"
 
+    def remark(self, text: str, facts: Mapping[str, object], now: float) -> None:
+        """Tell people, over every channel, what the agent has to say of itself."""
+        worker = Worker("", "tell", Task(self._host, "notify", Told))
+        worker.job = self.message(Draft(f"remark-{now:.0f}", "notes", "warning", {**facts, "text": text}))
+        self._run(worker, worker.job, now, deadlines.TELL.killed)
+
     def _digest(self, now: float) -> None:
         """What was left out of the last hour, as one message to the channels beyond this machine."""
         left_out = self._quota.digest(now) if self._quota is not None else ""

@@ -642,7 +642,8 @@ class Judge(Watch):
         self.processes.started(program)
         if program == "notify":
             message = job["message"]
-            self._tells(now, message["kind"], message["facts"], job)
+            if message["kind"] != "notes":  # of itself, and of no decision
+                self._tells(now, message["kind"], message["facts"], job)
         elif program == "act":
             self._works(job)
         elif program == "persist":

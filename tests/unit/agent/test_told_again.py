@@ -5,7 +5,8 @@ from typing import Any
 
 from costguard.agent.loop import Loop
 from costguard.host.files import STATE
-from costguard.testing.simhost import Machine, Phase, SimHost, World, effective
+from costguard.host.ports import Instant
+from costguard.testing.simhost import Machine, Phase, SimHost, Watch, World, effective
 
 CONFIG: dict[str, Any] = {
     "mode": "dry-run",
@@ -48,8 +49,17 @@ def test_a_lease_that_does_not_count_is_said_aloud() -> None:
     world = World(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3)
     world.synced = False
     config = effective({**CONFIG, "lease_until": world.now + world.wall_offset + 7 * 86400.0})
-    host = SimHost(world=world, until=world.now + 2 * 3600.0)
+    told: list[str] = []
+
+    class Ears(Watch):
+        def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:
+            del now
+            told.append(str(message["facts"].get("text"))) if delivered and message["kind"] == "notes" else None
+
+    host = SimHost(world=world, until=world.now + 3 * 3600.0, watch=Ears())
     loop = Loop(host, config, host.start())
     loop.run()
     assert "the lease does not count" in loop.status()["agent"]["troubles"]["clock"]
+    assert len(told) == 1, "once, to people"
+    assert "the lease does not count" in told[0]
     assert loop.status()["deadline"] is None, "what does not count is not shown as if it did"
