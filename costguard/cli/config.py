@@ -82,11 +82,13 @@ def init(path: str, preset: str, *, full: bool) -> None:
 def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> None:
     """Check FILE (or what `run` would read) and explain what it will do.
 
-    Every problem is reported at once; the exit code is then 2.
+    Every problem is reported at once; the exit code is then 2. A channel without its address is a warning: the file may be
+    right, and checked where the address does not stand.
     """
+    from costguard.config.addresses import lacks
     from costguard.config.load import ConfigurationError, load
     from costguard.config.show import origin
-    from costguard.config.summary import summary
+    from costguard.config.summary import channel_warnings, summary
 
     if file and arguments["config"] not in (None, file):
         raise click.UsageError("FILE and --config are both given")
@@ -101,11 +103,14 @@ def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> N
             raise CostguardError(error.message, hint, USAGE) from None
         emit("config-check", {"ok": False, "errors": error.problems})
         raise SystemExit(USAGE) from None
-    sentences = [*summary(loaded.settings), *_passed(loaded.settings, time.time())]
+    lacking = lacks(loaded.settings.notify.model_dump(mode="json")["channels"])
+    about = (*summary(loaded.settings, lacking), *channel_warnings(lacking))
+    sentences = [*about, *_passed(loaded.settings, time.time())]
     if as_json:
         emit("config-check", {"ok": True, "file": loaded.source, "files": list(loaded.files), "summary": sentences})
         return
-    click.echo(f"OK: {origin(loaded)}\n")
+    valid = "Valid, with warnings" if any(lack.certain for lack in lacking) else "OK"
+    click.echo(f"{valid}: {origin(loaded)}\n")
     click.echo("\n".join(sentences))
 
 

@@ -39,7 +39,7 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     """
     from costguard.cli.hardware import nvidia_hardware
     from costguard.cli.instance import instance_of
-    from costguard.config.addresses import missing
+    from costguard.config.addresses import lacks, missing
     from costguard.config.effective import build
     from costguard.config.load import load
     from costguard.config.show import origin
@@ -57,7 +57,9 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
         # an exit before READY counts as a failed start
         ServiceManager(os.environ).tell(f"READY=1\nSTATUS={NO_HARDWARE}")
         return
-    mode, idle, *_rest = summary(loaded.settings)
+    channels = loaded.settings.notify.model_dump(mode="json")["channels"]
+    lacking = [lack._replace(certain=True) for lack in lacks(channels)]  # this process becomes the agent
+    mode, idle, *_rest = summary(loaded.settings, lacking)
     if not _taken(loaded.paths):  # else the guard names the other agent, and this would be untrue
         about = f"Settings: {origin(loaded)}; state in {loaded.paths.state}. For details: `costguard config check`."
         _say(f"costguard watches this machine. {mode}", idle, about)

@@ -1,7 +1,8 @@
 """What a configuration will do, in plain English."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from costguard.config.addresses import Lack
 from costguard.config.checks import ends_machine
 from costguard.config.schema import Settings
 from costguard.config.values import show_date, show_seconds, show_share
@@ -20,9 +21,22 @@ _DEEDS = {
 }
 
 
-def summary(settings: Settings) -> list[str]:
-    """A few sentences: the mode, when something happens, what, and what stands in its way."""
-    return [_mode(settings), _idle(settings), *_limits(settings), *_notes(settings)]
+def summary(settings: Settings, lacking: Sequence[Lack] = ()) -> list[str]:
+    """A few sentences: the mode, when something happens, what, and what stands in its way.
+
+    ``lacking``: the channels that are known to have no address.
+    """
+    return [_mode(settings), _idle(settings, lacking), *_limits(settings), *_notes(settings)]
+
+
+def channel_warnings(lacking: Sequence[Lack]) -> list[str]:
+    """What is wrong with channels, for who checks a configuration, perhaps as another user or on another machine."""
+    return [
+        f"Warning: {lack.channel}: {lack.why}; without its address nothing can be sent from this machine."
+        if lack.certain
+        else f"Note: {lack.channel}: {lack.why} here; whether the agent has its address is unknown. docs/notify.md shows how to test it."
+        for lack in lacking
+    ]
 
 
 def _mode(settings: Settings) -> str:
@@ -31,7 +45,7 @@ def _mode(settings: Settings) -> str:
     return "Dry run: nothing is stopped; messages say what would happen."
 
 
-def _idle(settings: Settings) -> str:
+def _idle(settings: Settings, lacking: Sequence[Lack]) -> str:
     which = f"GPU {', '.join(settings.gpu_devices)}" if settings.gpu_devices else "GPU"
     idle = {"all": f"every {which} is", "any": f"any {which} is", "mean": "the mean of the GPUs is"}[settings.aggregate]
     if ends_machine(settings):  # which judges every GPU, whatever aggregate and gpu_devices say
@@ -48,8 +62,20 @@ def _idle(settings: Settings) -> str:
     first = (
         f"{armed}{idle} below {show_share(settings.kill_threshold)} for {show_seconds(settings.kill_duration)}{slack}"
     )
-    warned = f"people are warned, and {show_seconds(settings.grace)} later {action}"
-    return f"{first}: {warned if settings.grace else f'people are told, and at once {action}'}."
+    who = _who(settings, lacking)
+    warned = f"{who} warned, and {show_seconds(settings.grace)} later {action}"
+    return f"{first}: {warned if settings.grace else f'{who} told, and at once {action}'}."
+
+
+def _who(settings: Settings, lacking: Sequence[Lack]) -> str:
+    """Who hears of it, as far as the addresses of channels are known, with its verb."""
+    if not settings.notify.channels:
+        return "people at terminals of this machine are" if settings.notify.local else "nobody is"
+    if len(lacking) < len(settings.notify.channels):
+        return "people are"
+    if not all(lack.certain for lack in lacking):
+        return "people whose addresses the agent has (none is to be seen here) are"
+    return "only people at terminals of this machine are" if settings.notify.local else "nobody is"
 
 
 def _limits(settings: Settings) -> Iterator[str]:

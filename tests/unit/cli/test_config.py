@@ -107,3 +107,43 @@ def test_check_tells_of_a_lease_that_has_passed(tmp_path: Path) -> None:
     assert "Note: deadline.lease (2020-01-01" in result.stdout
     file.write_text('[deadline]\nlease = "2120-01-01T12:00:00Z"\n')
     assert "has passed" not in config("check", str(file)).stdout
+
+
+@pytest.mark.parametrize(
+    ("local", "urls", "head", "who", "line"),
+    [
+        ([], "file:/nonexistent/x", "Valid, with warnings: ", "nobody is warned", "Warning: team: /nonexistent/x: "),
+        (["wall"], "file:/nonexistent/x", "Valid, with warnings: ", "only people at terminals of this machine are warned", "Warning: "),
+        ([], "env:NOPE_NOT_SET", "OK: ", "people whose addresses the agent has (none is to be seen here) are warned", "Note: team: the environment variable NOPE_NOT_SET is not set here"),
+        ([], "secret:team", "OK: ", "people are warned", ""),
+    ],
+)  # fmt: skip
+def test_check_promises_no_warning_that_cannot_arrive(
+    tmp_path: Path, local: list[str], urls: str, head: str, who: str, line: str
+) -> None:
+    """The file is valid, so the exit code is 0; who would be warned is said as far as it is known here."""
+    file = tmp_path / "config.toml"
+    text = f"mode = 'live'\n[notify]\nlocal = {local}\n[notify.channels.team]\nurls = '{urls}'\n"
+    file.write_text(text + ("[cloud]\nprovider = 'aws'\n" if urls.startswith("secret") else ""))
+    checked = config("check", str(file))
+    assert checked.exit_code == 0, checked.output
+    assert checked.stdout.startswith(head)
+    assert f": {who}, and 10m later" in checked.stdout
+    assert ("people are warned" in checked.stdout) is (who == "people are warned")
+    assert line in checked.stdout
+    assert ("\nWarning: " in checked.stdout or "\nNote: team" in checked.stdout) is bool(line)
+
+
+def test_check_needs_one_channel_with_an_address(tmp_path: Path) -> None:
+    """One of two is enough for people to be warned; the other is named all the same. Without channels terminals are meant."""
+    file, urls = tmp_path / "config.toml", tmp_path / "team.urls"
+    urls.write_text("json://x\n")
+    urls.chmod(0o600)
+    file.write_text(
+        f"[notify.channels.team]\nurls = 'file:{urls}'\n[notify.channels.pager]\nurls = 'file:/nonexistent/x'\n"
+    )
+    said = config("check", str(file)).stdout
+    assert ": people are warned, and" in said
+    assert "Warning: pager: /nonexistent/x: " in said
+    file.write_text("")
+    assert ": people at terminals of this machine are warned, and" in config("check", str(file)).stdout

@@ -1,11 +1,12 @@
 """That a channel has no address is known at the start, and not when the first warning finds nobody."""
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from costguard.config.addresses import missing
+from costguard.config.addresses import lacks, missing
 from costguard.config.job import ConfigureJob
 from costguard.config.worker import configure
 
@@ -74,3 +75,28 @@ def test_a_reload_says_so_too(tmp_path: Path) -> None:
     after = configure(job)
     assert after.effective is not None
     assert after.effective["unaddressed"] is None
+
+
+@pytest.mark.parametrize(
+    ("reference", "certain"),
+    [("file:/nowhere/team.urls", True), ("env:NOBODY_SETS_THIS", False), ("credential:pager", False)],
+)
+def test_what_only_the_agent_can_know_is_not_certain(
+    reference: str, certain: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A variable and a credential are the service's own; a file that is not there is there for nobody."""
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
+    (lack,) = lacks({"team": {"urls": reference}})
+    assert lack.certain is certain
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user must be somebody else")
+def test_a_closed_folder_proves_nothing(tmp_path: Path) -> None:
+    """Who may not look cannot say that nothing is there."""
+    (tmp_path / "closed").mkdir(0o700)
+    os.seteuid(65534)
+    try:
+        (lack,) = lacks({"team": {"urls": f"file:{tmp_path}/closed/team.urls"}})
+    finally:
+        os.seteuid(0)
+    assert lack.certain is False
