@@ -6,6 +6,7 @@ apprise logs is kept in memory and masked, since it may hold a token in full.
 
 import functools
 import logging
+import os
 import random
 import re
 import threading
@@ -34,6 +35,9 @@ CONNECT_SECONDS, TEXT_SECONDS = 8.0, 6.0
 
 NAME = "costguard"
 PICTURE = "gpu-load.png"
+
+PAGER = "Pager Duty"
+"""The service that names the source of an alert apart from its text."""
 
 OWN_MARKS = frozenset(("Slack",))
 """Services whose marks are not those of Markdown: nothing that somebody wrote could be kept from being one."""
@@ -189,7 +193,17 @@ def _plugin(url: str) -> Plugin | None:
         found: Plugin | None = Apprise.instantiate(url, asset=asset)
     except Exception:  # noqa: BLE001 - foreign code, and what it says may hold the address
         return None
+    if found is not None and found.service_name == PAGER:
+        _sign(found)
     return found
+
+
+def _sign(pager: Plugin) -> None:
+    """An alert of a pager is this machine's, and costguard's, unless the address says otherwise."""
+    defaults = getattr(pager, "template_tokens", {})
+    for name, own in (("source", os.uname().nodename), ("component", NAME)):
+        if getattr(pager, name, None) == defaults.get(name, {}).get("default"):
+            setattr(pager, name, own)
 
 
 NO_ADDRESS = Sent("?", "this line is no address", "write it as SERVICE://…, as docs/notify.md has them")

@@ -274,6 +274,8 @@ def test_a_service_without_pictures_waits_for_none(tmp_path: Path, services: Ser
     began = time.monotonic()
     found = tell(tmp_path, history, environment, f"pagerduty://{CANARY}{'x' * 26}@{'y' * 20}")
     assert found["reached"] == "Pager Duty"
+    alert = json.loads(services.asked[0].body)["payload"]
+    assert (alert["source"], alert["component"]) == (os.uname().nodename, "costguard"), "not those of the library"
     assert time.monotonic() - began < pictured.WAIT_SECONDS + 6.0
     assert services.asked[0].text
 
