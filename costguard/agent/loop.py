@@ -137,7 +137,7 @@ class Loop:
             self.hooks.booted(boot.boot_id, Circumstances(instance=boot.instance))
         self.summary = SummaryPart(
             host, config, jitter_of(boot.instance), self._trouble,
-            write=self.workers.message, record=self.history.delivery, facts=self._message_facts,
+            write=self.workers.message, record=self.history.delivery, facts=self._message_facts, flush=self.flush,
         )  # fmt: skip
         self._parts: tuple[Part[Any], ...] = (
             self.history,

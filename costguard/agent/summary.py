@@ -19,6 +19,9 @@ LOOK_EVERY_SECONDS = 6 * 3600.0
 SET_WITHIN_SECONDS = 3600.0
 """A clock that nothing has set so long after the boot is as right as it will be."""
 
+WRITTEN_WITHIN_SECONDS = 15.0
+"""So long a question waits for what the history still has to write; the rest belongs to the next summary."""
+
 AGAIN_SECONDS = 3600.0
 """After a summary that reached nobody."""
 
@@ -27,14 +30,19 @@ Facts = Callable[[], Mapping[str, object]]
 
 
 class SummaryPart(Part[Told]):
-    """Sends a summary daily or weekly. ``jitter`` (0 to 1): a fleet does not write at the same second."""
+    """Sends a summary daily or weekly. ``jitter`` (0 to 1): a fleet does not write at the same second.
+
+    ``flush`` has the history written, and says whether something still is.
+    """
 
     def __init__(
-        self, host: Host, config: Mapping[str, Any], jitter: float, report: Report, *, write: Write, record: Record, facts: Facts
+        self, host: Host, config: Mapping[str, Any], jitter: float, report: Report, *, write: Write, record: Record, facts: Facts,
+        flush: Callable[[], bool],
     ) -> None:  # fmt: skip
         super().__init__(host, "notify", Told, report)
         self._jitter, self._write, self._record, self._facts = jitter, write, record, facts
         self._draft = Draft("", "summary")
+        self._flush, self._flushed = flush, False
         self._due_wall = 0.0  # the first worker says whether one is due
         self._look_at = host.clock().boot + FIRST_AFTER_SECONDS
         self.adopt(config)
@@ -63,6 +71,10 @@ class SummaryPart(Part[Told]):
             return
         if now.wall < self._due_wall or (now.synced is False and now.boot < SET_WITHIN_SECONDS):
             self._wait(now)
+            return
+        self._flushed = not self._flushed and self._flush()
+        if self._flushed:
+            self._look_at = now.boot + WRITTEN_WITHIN_SECONDS
             return
         self._draft = Draft(
             f"summary-{now.wall:.0f}",

@@ -111,6 +111,43 @@ def days(database: sqlite3.Connection, since: float, now: float) -> list[Day]:
     return [Day(date, w, q, u, max(0.0, length - w - q - u)) for date, (w, q, u, length) in found.items()]
 
 
+class Hours(NamedTuple):
+    """Seconds of a stretch of time, as in a `Day`."""
+
+    works: float
+    quiet: float
+    unknown: float
+
+
+def hours(database: sqlite3.Connection, since: float, until: float) -> Hours:
+    """The sum of the quarters of an hour that begin from ``since`` on and before ``until``."""
+    row = database.execute(
+        "SELECT total(works), total(quiet), total(unknown) FROM quarters WHERE start >= ? AND start < ?", (since, until)
+    ).fetchone()
+    return Hours(*row)
+
+
+def quarter_of(wall: float) -> float:
+    """The beginning of the quarter of an hour of that date."""
+    return wall // store.QUARTER * store.QUARTER
+
+
+def first_quarter(database: sqlite3.Connection, since: float, until: float) -> float | None:
+    """The first recorded quarter of an hour that begins from ``since`` on, and not after ``until``."""
+    return _edge(database, "min", since, until)
+
+
+def last_quarter(database: sqlite3.Connection, since: float, until: float) -> float | None:
+    """The last such quarter: all before it is written, while its own seconds may still grow."""
+    return _edge(database, "max", since, until)
+
+
+def _edge(database: sqlite3.Connection, which: str, since: float, until: float) -> float | None:
+    text = f"SELECT {which}(start) FROM quarters WHERE start >= ? AND start <= ?"  # noqa: S608 - min or max
+    (start,) = database.execute(text, (since, until)).fetchone()
+    return None if start is None else float(start)
+
+
 def phase_before(database: sqlite3.Connection, wall: float) -> Event | None:
     """The last change of phase before a date: what still stood then."""
     row = database.execute(f"{_FACTS} WHERE kind = 'phase' AND wall < ? ORDER BY id DESC LIMIT 1", (wall,)).fetchone()
@@ -118,12 +155,16 @@ def phase_before(database: sqlite3.Connection, wall: float) -> Event | None:
 
 
 def watched(database: sqlite3.Connection, since: float, until: float) -> float:
-    """Seconds between two dates for which the machine was on and looked at, to a quarter of an hour."""
+    """Seconds between two dates for which the machine was on and looked at, to a quarter of an hour.
+
+    A quarter that a date lies in counts by its part on this side of it: two stretches add up to the whole.
+    """
     row = database.execute(
-        "SELECT sum(works + quiet + unknown) FROM quarters WHERE start > ? AND start < ?",
-        (since - store.QUARTER, until),
+        "SELECT total((works + quiet + unknown) * (min(start + :quarter, :until) - max(start, :since)) / :quarter)"
+        " FROM quarters WHERE start + :quarter > :since AND start < :until",
+        {"quarter": store.QUARTER, "since": since, "until": until},
     ).fetchone()
-    return min(max(0.0, until - since), float(row[0] or 0.0))
+    return float(row[0])
 
 
 def first(database: sqlite3.Connection, since: float) -> float:

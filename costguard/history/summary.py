@@ -19,7 +19,10 @@ NAMED = 5
 
 
 class Summary(NamedTuple):
-    """Seconds, counts and money from ``since`` until ``until`` (dates); money is an estimate, None where no price is known."""
+    """Seconds, counts and money; money is an estimate, None where no price is known.
+
+    ``since``, ``until``: between these dates, whole quarters of an hour, it was watched. What happened is counted by its own date.
+    """
 
     since: float
     until: float
@@ -41,29 +44,36 @@ class Summary(NamedTuple):
     holders: tuple[tuple[str, int], ...]  # who held it, and how often
 
 
-def of(path: str, since: float, until: float, price: Rate | None, limit: float | None = None) -> Summary:
-    """Summarize a stretch of the history; of each stop that a dry run told at most ``limit`` seconds count as money.
+def of(
+    path: str, since: float, now: float, price: Rate | None, limit: float | None = None, *, heard: float | None = None
+) -> Summary:
+    """Summarize what was recorded from ``since`` on; of each stop that a dry run told at most ``limit`` seconds count as money.
 
-    Raises `query.HistoryError` where it cannot be read.
+    The last recorded quarter of an hour may still grow: it belongs to the next summary, which begins where this one ends.
+    ``heard``: the date until which earlier summaries told what happened, if it is another one. Raises `query.HistoryError`
+    where the history cannot be read.
     """
+    since = query.quarter_of(since)
+    heard = since if heard is None else heard
     with query.reading(path) as database:
-        days = query.days(database, since, until)
-        events = [event for event in query.events(database, since) if event.wall <= until]
-        spans = stayed_up(database, events, since, until)
+        until = query.last_quarter(database, since, now)
+        until = since if until is None else until
+        hours = query.hours(database, since, until)
+        events = [event for event in query.events(database, min(since, heard)) if event.wall < now]
+        spans = stayed_up(database, [event for event in events if event.wall < until], since, until)
     would_off, counting = sum(span.within for span in spans), sum(span.counting(limit) for span in spans)
     price = price or savings.last_rate(events)
-    recent = [event for event in events if event.wall >= since]
-    incidents = [found for found in summaries(events) if found.opened >= since]
-    off = savings.off_by_day(recent, since).values()
+    recent = [event for event in events if event.wall >= heard]
+    incidents = [found for found in summaries(events) if found.opened >= heard]
+    off = savings.off_by_day(recent, 0.0).values()  # whole: no summary was sent while it was off
     saved = [day.saved for day in off if day.saved is not None]
-    quiet = sum(day.quiet for day in days)
     told = Counter(str(event.data.get("name")) for event in recent if event.kind == "told")
     return Summary(
-        since, until, sum(day.works for day in days), quiet, sum(day.unknown for day in days), sum(day.seconds for day in off),
+        since, until, *hours, sum(day.seconds for day in off),
         sum(found.result in STOPPED for found in incidents), told["warning"],
         sum(found.result == "would" for found in incidents), would_off, told["unknown_alarm"],
         sum(saved) if saved else None,
-        price.cost(counting) if price else None, price.cost(quiet) if price else None, price.currency if price else "",
+        price.cost(counting) if price else None, price.cost(hours.quiet) if price else None, price.currency if price else "",
         tuple(found.words for found in incidents if found.result in TROUBLED)[-NAMED:],
         _nearly(incidents), _holders(recent),
     )  # fmt: skip

@@ -2,22 +2,36 @@
 
 import json
 import os
-import time
 from collections.abc import Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
-from costguard.history import FILE, summary
+from costguard.history import FILE, query, summary
 from costguard.history.query import HistoryError
+from costguard.history.store import LONG_KEPT_SECONDS
 from costguard.money import rate
+from costguard.notify.facts import number
 from costguard.notify.job import Draft
 from costguard.notify.when import next_due
 
 STAMP = "summary.json"
 """The file in the state directory that says until when people were told."""
 
-LONGEST_SECONDS = 31 * 86400.0
+FIRST_SECONDS = 31 * 86400.0
+"""The first summary covers no more."""
+
+UNWRITTEN_SECONDS = 4 * 3600.0
+"""What may still wait to be written where there is no record yet."""
+
 FUTURE_SECONDS = 86400.0
-"""A summary covers no more; one that is dated later than now by more was written on a wrong date."""
+"""A stamp that is dated later than now by more was written on a wrong date."""
+
+
+class Stamp(NamedTuple):
+    """Dates: until when the hours were told, which ends with what was written then; and when that summary was made."""
+
+    told_until: float
+    made: float
 
 
 def due(draft: Draft, now: float) -> Draft | None:
@@ -26,36 +40,57 @@ def due(draft: Draft, now: float) -> Draft | None:
     ``facts`` name the state directory, ``every`` (daily, weekly), and the price.
     """
     state, every = str(draft.facts.get("state") or ""), str(draft.facts.get("every") or "weekly")
-    since = told_until(state)
-    if since is None or since > now + FUTURE_SECONDS:
-        keep(state, now)  # the first one covers what comes from now on
+    last = stamp(state)
+    if last is None or max(last) > now + FUTURE_SECONDS:
+        keep(state, _beginning(state, now), now)
         return None
-    if now < next_due(since, every):
+    if now < next_due(last.made, every):
         return None
     price = rate(draft.facts.get("price_per_hour"), draft.facts.get("currency"), _mapping(draft.facts.get("price")))
     given = draft.facts.get("saving_limit")
     limit = float(given) if isinstance(given, int | float) else None
     try:
-        found = summary.of(os.path.join(state, FILE), max(since, now - LONGEST_SECONDS), now, price, limit)
+        since = max(last.told_until, now - LONG_KEPT_SECONDS)
+        found = summary.of(os.path.join(state, FILE), since, now, price, limit, heard=last.made)
     except HistoryError as error:
         return draft._replace(facts={**draft.facts, "error": str(error)})
-    return draft._replace(facts={**draft.facts, **found._asdict()})
+    return draft._replace(facts={**draft.facts, **found._asdict(), "made": now})
 
 
-def told_until(state: str) -> float | None:
-    """Until when the last summary went; None when there was none."""
+def told(draft: Draft, now: float) -> None:
+    """People have this summary: the next one begins where it ended. One that could not read the history told no hours."""
+    state, last = str(draft.facts.get("state") or ""), None
+    until, made = number(draft.facts.get("until")), number(draft.facts.get("made"))
+    if until is None:
+        last = stamp(state)
+    keep(state, until if until is not None else last.told_until if last else now, now if made is None else made)
+
+
+def _beginning(state: str, now: float) -> float:
+    """From when the first summary counts: what is recorded so far; from now on where a stamp is damaged, which may have told it."""
+    if os.path.lexists(os.path.join(state, STAMP)):
+        return now
+    begin = None
+    with suppress(HistoryError), query.reading(os.path.join(state, FILE)) as database:
+        begin = query.first_quarter(database, now - FIRST_SECONDS, now)
+    return now - UNWRITTEN_SECONDS if begin is None else begin
+
+
+def stamp(state: str) -> Stamp | None:
+    """What is known of the last summary; None when there was none. Earlier versions kept one date."""
     with suppress(OSError, ValueError, AttributeError), open(os.path.join(state, STAMP), encoding="utf-8") as file:
-        value = json.load(file).get("told_until")
-        return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        kept = json.load(file)
+        until, made = number(kept.get("told_until")), number(kept.get("made", kept.get("told_until")))
+        return None if until is None or made is None else Stamp(until, made)
     return None
 
 
-def keep(state: str, now: float | None = None) -> None:
+def keep(state: str, until: float, made: float) -> None:
     """Remember until when people were told; a disk that is full costs a summary that comes again."""
     path = os.path.join(state, STAMP)
     with suppress(OSError):
         with open(f"{path}.new", "w", encoding="utf-8") as file:
-            json.dump({"told_until": time.time() if now is None else now}, file)
+            json.dump({"told_until": query.quarter_of(until), "made": made}, file)
         os.replace(f"{path}.new", path)
 
 

@@ -69,10 +69,10 @@ def _picture(draft: Draft, history: str) -> "DrawJob | None":
 
 
 def _summarized(draft: Draft) -> None:
-    """A summary that people have is told; the next one begins where it ended."""
+    """A summary that people have is told."""
     from costguard.notify import summary
 
-    summary.keep(str(draft.facts.get("state") or ""))
+    summary.told(draft, time.time())
 
 
 def wants(channel: Mapping[str, object], message: Message) -> bool:

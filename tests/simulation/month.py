@@ -148,7 +148,7 @@ class Postbox(Watch):
             if found is None:
                 return
             draft = found
-            summary.keep(str(self.folder), wall)
+            summary.told(draft, wall)
         if draft.kind == "would_act":
             self.stops.append(wall)
         taken = tuple(name for name in channels if name not in CHANNELS or _takes(CHANNELS[name], draft))
@@ -207,7 +207,7 @@ def all_months(folder: Path) -> list[Month]:
         for mode in ("dry-run", "live"):
             own = folder / f"{number}-{mode}"
             own.mkdir()
-            summary.keep(str(own), MONDAY)
+            summary.keep(str(own), MONDAY, MONDAY)
             found.append(live(machine, mode, own))
     return found
 

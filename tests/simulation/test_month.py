@@ -80,10 +80,21 @@ def the_page_shows_every_message_of_the_channels(month: Month) -> None:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_a_month_of_messages(machine: str, mode: str, tmp_path: Path) -> None:
     """Of one machine in one mode: each promise below."""
-    summary.keep(str(tmp_path), MONDAY)
+    summary.keep(str(tmp_path), MONDAY, MONDAY)
     month = live(machine, mode, tmp_path)
     every_stop_was_announced_and_told(month)
     nobody_is_told_twice(month)
     every_countdown_has_its_end(month)
     a_dry_run_writes_a_line_a_day_at_most_in_the_median(month)
     the_page_shows_every_message_of_the_channels(month)
+
+
+def test_the_weeks_of_a_machine_that_is_always_watched_have_seven_days(tmp_path: Path) -> None:
+    """To the second, with the money of each; the first week begins where the watching began, before the first question."""
+    month = live("never used", "dry-run", tmp_path)
+    first, *weeks = [letter.text for letter in month.letters if letter.kind == "summary"]
+    assert "since 2026-03-02 00:00 UTC: idle 8h 44m" in first.title  # from 00:00:20 until 08:45
+    assert len(weeks) == MONDAY_MORNINGS - 1
+    for week in weeks:
+        assert ": idle 7d" in week.title
+        assert "Its idle hours cost about 5376.00 USD" in week.body

@@ -32,8 +32,10 @@ def hours(begin: float, works: int = 0, quiet: int = 0) -> list[list[object]]:
 
 
 def recorded(tmp_path: Path, machine: list[Any], events: list[Any]) -> str:
+    """In a history that goes on: what is left of the last quarter of an hour belongs to the next summary."""
     path = tmp_path / "history.sqlite"
-    store.save(batch(path, gpus=[], machine=machine, events=events))
+    on = [[int(NOW) // 60 * 60, 0.0, 0.0, 1.0]]
+    store.save(batch(path, gpus=[], machine=[*machine, *on], events=events))
     return str(path)
 
 
