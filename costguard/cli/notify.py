@@ -24,6 +24,13 @@ FAILED = 1
 """Exit code: a channel did not take it."""
 
 
+ENDED = "the worker ended without an answer, so nothing is known to have left: `sudo costguard notify test`"
+"""Where it could not even start: a folder of costguard that this user may not read, or too little memory."""
+
+CLOSED = "only root or the agent's user may read the file with its addresses: `sudo costguard notify test`"
+"""Why an ordinary user cannot test a channel, and what to do."""
+
+
 class Arrival(NamedTuple):
     """What came of a test on one channel: who got it, and what failed there, each empty where there is nothing to say."""
 
@@ -87,9 +94,11 @@ def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool
             "no channel is configured, so messages go only to the journal", "see docs/notify.md", USAGE
         )
     before = _addresses(own)
-    arrivals = _send(effective, chosen)
+    closed = [name for name in chosen if name in own and _closed(own[name])]
+    found = {arrival.channel: arrival for arrival in _send(effective, [name for name in chosen if name not in closed])}
+    arrivals = [found.get(name) or Arrival(name, arrived=False, failed=CLOSED) for name in chosen]
     same = {name: urls for name, urls in _addresses(own).items() if urls == before.get(name)}
-    proofs = {arrival.channel: arrival.arrived for arrival in arrivals if arrival.channel in own}
+    proofs = {arrival.channel: arrival.arrived for arrival in found.values() if arrival.channel in own}
     kept = not proofs or tested.keep(effective["paths"]["state"], own, proofs, time.time(), same)
     if as_json:
         emit("notify-test", {"channels": [arrival._asdict() for arrival in arrivals], "recorded": kept})
@@ -120,7 +129,25 @@ def _addresses(channels: "Mapping[str, Mapping[str, object]]") -> "dict[str, lis
     return found
 
 
+def _closed(channel: "Mapping[str, object]") -> bool:
+    """Whether this user may not read the file with the addresses."""
+    from costguard.files import open_file
+
+    kind, _, path = str(channel.get("urls", "")).partition(":")
+    if kind != "file" or os.geteuid() == 0:
+        return False
+    try:
+        open_file(path).close()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arrival]:
+    if not names:
+        return []
     from costguard.notify.job import Draft, TellJob, Told, access
     from costguard.process.child import first_answer
     from costguard.process.wire import MalformedError, build
@@ -142,9 +169,10 @@ def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arriva
     )
     reply = first_answer("notify", [job], SECONDS + START_SECONDS)
     try:
-        told = (
-            build(Told, reply) if reply is not None else Told(error=f"the worker did not answer within {SECONDS:.0f} s")
-        )
+        if reply is None:
+            told = Told(error=f"the worker did not answer within {SECONDS:.0f} s")
+        else:
+            told = build(Told, reply) if reply else Told(error=ENDED)
     except MalformedError as error:
         told = Told(error=f"internal error: malformed answer ({error}); please report it")
     return [_arrival(name, told) for name in names]

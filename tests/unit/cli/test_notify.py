@@ -2,6 +2,10 @@
 
 import hashlib
 import json
+import os
+import shutil
+import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -139,3 +143,41 @@ def test_that_nobody_is_logged_in_is_no_fault_of_a_channel(tmp_path: Path, at: s
     assert wall.startswith("nobody  wall  nobody is logged in")
     assert team == "ok      team  JSON"
     assert ask(tmp_path, config, "--channel", "wall").exit_code == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="another user must be somebody else")
+def test_an_ordinary_user_is_told_why_and_what_to_do(at: str) -> None:
+    """Of each channel what is so: the file of one is closed, another is his own; a closed one was not tested."""
+    folder = Path(tempfile.mkdtemp())  # pytest's own folders are closed to other users
+    try:
+        folder.chmod(0o755)
+        config = configuration(folder, team=f"{at}/open", own=f"{at}/open")
+        os.chown(folder / "own.urls", 65534, 65534)
+        (folder / "state").mkdir()
+        os.chown(folder / "state", 65534, 65534)
+        os.seteuid(65534)
+        try:
+            done = ask(folder, config)
+            record = json.loads((folder / "state" / tested.FILE).read_text())
+        finally:
+            os.seteuid(0)
+    finally:
+        shutil.rmtree(folder)
+    assert done.exit_code == 1
+    assert done.stdout.splitlines()[0] == (
+        "FAILED  team  only root or the agent's user may read the file with its addresses: `sudo costguard notify test`"
+    )
+    assert done.stdout.splitlines()[1].startswith(("ok      own", "FAILED  own"))
+    assert set(record) == {"own"}
+
+
+def test_a_worker_that_says_nothing_is_named_as_the_cause(
+    tmp_path: Path, at: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It ends before it can answer; each channel says so, with the next step."""
+    config = configuration(tmp_path, team=f"{at}/open", pager=f"{at}/open")
+    monkeypatch.setattr(sys, "executable", shutil.which("false"))
+    done = ask(tmp_path, config)
+    assert done.exit_code == 1
+    why = "the worker ended without an answer, so nothing is known to have left: `sudo costguard notify test`"
+    assert done.stdout.splitlines() == [f"FAILED  team   {why}", f"FAILED  pager  {why}"]
