@@ -15,6 +15,16 @@ class Off(NamedTuple):
     saved: float | None
 
 
+class _Stop(NamedTuple):
+    """A closed incident: from when to when the machine was off, until when that counts as money, and that money."""
+
+    stopped: float
+    started: float
+    paid: float
+    saved: float | None
+    price: Rate | None
+
+
 def last_rate(events: Iterable[Event]) -> Rate | None:
     """The last price in a message of this history."""
     found: Rate | None = None
@@ -32,6 +42,19 @@ def off_by_day(events: Iterable[Event], since: float) -> dict[str, Off]:
     Only the first part of each counts as money, up to `saving_limit`: the message has that amount.
     """
     days: dict[str, Off] = {}
+    for stopped, started, paid, saved, price in _stops(events):
+        for day, begin, end in _days(max(stopped, since), started):
+            money = None if saved is None or price is None else price.cost(max(0.0, min(end, paid) - begin))
+            days[day] = _joined(days.get(day), Off(end - begin, money))
+    return days
+
+
+def beyond_limit(events: Iterable[Event]) -> float:
+    """Seconds off of closed incidents that `saving_limit` kept out of the money."""
+    return sum(stop.started - stop.paid for stop in _stops(events))
+
+
+def _stops(events: Iterable[Event]) -> Iterator[_Stop]:
     for event in events:
         facts = event.data.get("facts")
         if event.kind != "told" or event.data.get("name") != "closed" or not isinstance(facts, Mapping):
@@ -41,10 +64,7 @@ def off_by_day(events: Iterable[Event], since: float) -> dict[str, Off]:
             continue
         price = rate(facts.get("price_per_hour"), facts.get("currency"), {})
         paid = started if saved is None or price is None else min(started, stopped + saved / price.cost(1.0))
-        for day, begin, end in _days(max(stopped, since), started):
-            money = None if saved is None or price is None else price.cost(max(0.0, min(end, paid) - begin))
-            days[day] = _joined(days.get(day), Off(end - begin, money))
-    return days
+        yield _Stop(stopped, started, paid, saved, price)
 
 
 def day_for_programs(day: Day, off: Off | None, price: Rate | None) -> dict[str, object]:

@@ -37,6 +37,7 @@ class Summary(NamedTuple):
     alarms: int
     saved: float | None
     would_save: float | None
+    uncounted: float  # seconds off, or up after such stops, that the limit on savings kept out of the money
     idle_cost: float | None
     currency: str
     troubles: tuple[str, ...]  # what could not be done, each in words
@@ -73,7 +74,8 @@ def of(
         sum(found.result in STOPPED for found in incidents), told["warning"],
         sum(found.result == "would" for found in incidents), would_off, told["unknown_alarm"],
         sum(saved) if saved else None,
-        price.cost(counting) if price else None, price.cost(hours.quiet) if price else None, price.currency if price else "",
+        price.cost(counting) if price else None, would_off - counting + savings.beyond_limit(recent) if price else 0.0,
+        price.cost(hours.quiet) if price else None, price.currency if price else "",
         tuple(found.words for found in incidents if found.result in TROUBLED)[-NAMED:],
         _nearly(incidents), _holders(recent),
     )  # fmt: skip

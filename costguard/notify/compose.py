@@ -189,8 +189,7 @@ def _counted(facts: Facts) -> Lines:
     before = (
         f"It stayed up for {duration(off)} after a stop that live mode would have made before." if off >= 60.0 else ""
     )
-    limit = facts.number("saving_limit")
-    counted = f"Of each stop at most {duration(limit)} count as saved (saving_limit)." if limit and off > limit else ""
+    counted = _limited(facts.number("saving_limit") or 0.0, facts.number("uncounted") or 0.0)
     return [
         f"Live mode would have stopped it {several(count('would'), 'time')}{again}." if count("would") else before,
         counted,
@@ -199,6 +198,13 @@ def _counted(facts: Facts) -> Lines:
         f"GPUs unreadable for long: {several(count('alarms'), 'alarm')}." if count("alarms") else "",
         f"Its idle hours cost {money(idle, facts.text('currency'))} (an estimate)." if idle else "",
     ]
+
+
+def _limited(counted: float, uncounted: float) -> str:
+    """Why the money is less than the hours at the price; nothing where all of them count."""
+    if not counted or uncounted < 60.0:
+        return ""
+    return f"Of each stop at most {duration(counted)} count as saved (saving_limit)."
 
 
 def _nearly(facts: Facts) -> Lines:
@@ -382,7 +388,10 @@ def _closed(facts: Facts) -> tuple[str, Lines]:
     if away and stopped is not None and started is not None:
         away += f": last seen {clock(stopped, 0.0)}, started {clock(started, 0.0)}"
     estimate = "" if saved is None else f"Saved: {money(saved, facts.text('currency'))} (an estimate)."
-    lines = [sentence(away), estimate, _price(facts) if estimate else "", f"Proof: {proof}." if proof else ""]
+    price = facts.number("price_per_hour")
+    counted = saved / price * 3600.0 if saved and price else 0.0
+    limited = _limited(counted, (off or 0.0) - counted)
+    lines = [sentence(away), estimate, limited, _price(facts) if estimate else "", f"Proof: {proof}." if proof else ""]
     return f"{facts.machine} has started again; the {facts.deed.noun} is confirmed", lines
 
 

@@ -64,6 +64,7 @@ def test_a_dry_run_counts_what_it_would_have_saved_until_work_came_back(tmp_path
     limited = summary.of(str(tmp_path / "history.sqlite"), START - HOUR, NOW, PRICE, HOUR / 2)
     assert limited.would_off == found.would_off
     assert limited.would_save == pytest.approx(2 * 18.0), "as in live mode"
+    assert (found.uncounted, limited.uncounted) == pytest.approx((0.0, found.would_off - HOUR))
 
 
 def test_what_was_stopped_what_it_saved_and_what_went_wrong(tmp_path: Path) -> None:
@@ -88,6 +89,18 @@ def test_what_was_stopped_what_it_saved_and_what_went_wrong(tmp_path: Path) -> N
     assert found.troubles == ("FAILED: the right is missing",)
     assert found.alarms == 1
     assert found.currency == "EUR", "the price that the messages had"
+
+
+def test_hours_that_the_limit_kept_out_of_the_money_are_known(tmp_path: Path) -> None:
+    """Of stops, and of those that were only told; where all counts there are none."""
+    facts = {"stopped_wall": START, "price_per_hour": 36.0, "currency": "EUR"}
+    events = [
+        told("i1", START + 62 * HOUR, "closed", **facts, started_wall=START + 62 * HOUR, saved=24 * 36.0),
+        told("i2", START + 63 * HOUR, "closed", **facts, started_wall=START + 5 * HOUR, saved=5 * 36.0),
+    ]
+    path = recorded(tmp_path, hours(START, 1, 1), events)
+    assert summary.of(path, START, NOW, PRICE).uncounted == pytest.approx(38 * HOUR)
+    assert summary.of(path, START, NOW, PRICE, heard=START + 63 * HOUR).uncounted == pytest.approx(0.0)
 
 
 def test_what_nearly_happened_and_who_held_it(tmp_path: Path) -> None:

@@ -284,6 +284,18 @@ def test_what_comes_after_an_attempt() -> None:
     assert "went off and came back" not in compose("came_back", FACTS).body
 
 
+def test_a_limit_that_takes_something_from_the_savings_is_named() -> None:
+    """Whoever multiplies the hours by the price finds why it is more than the message says; without a loss no word of it."""
+    of_a_day = "Of each stop at most 1d count as saved (saving_limit)."
+    closed = {**FACTS, "off_seconds": 62 * 3600.0, "saved": 768.0, "price_per_hour": 32.0, "currency": "USD"}
+    assert of_a_day in compose("closed", closed).body
+    assert "saving_limit" not in compose("closed", {**closed, "saved": 62 * 32.0}).body
+    assert "saving_limit" not in compose("closed", {**closed, "saved": None}).body
+    week = {**FACTS, "mode": "live", "off": 62 * 3600.0, "saved": 768.0, "saving_limit": 86400.0, "currency": "USD"}
+    assert of_a_day in compose("summary", {**week, "uncounted": 38 * 3600.0}).body
+    assert "saving_limit" not in compose("summary", {**week, "uncounted": 0.0}).body
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_has_its_own_words(kind: str) -> None:
     """None falls back to the text of an unknown kind."""
