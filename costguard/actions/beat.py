@@ -12,6 +12,9 @@ from costguard.programs import die_with_parent
 SETTINGS = ("url", "method", "token_file")
 """Those of ``[heartbeat]`` that a sink knows."""
 
+ADDRESS = "the heartbeat's address"
+"""What its failures call it: a sink is where records of incidents go."""
+
 
 def main() -> int:
     """Do one job."""
@@ -22,7 +25,7 @@ def main() -> int:
 def send(job: BeatJob) -> Done:
     """Send it wherever it is wanted."""
     settings = {name: job.settings.get(name) for name in SETTINGS}
-    found = sink.deliver(settings, job.record, job.deadline, _tag(job))
+    found = sink.deliver(settings, job.record, job.deadline, _tag(job), ADDRESS)
     troubles = [each.trouble for each in found if each.trouble]
     return Done("; ".join(troubles) if found else "neither an address nor a tag is configured")
 

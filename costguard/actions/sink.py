@@ -55,10 +55,12 @@ def deliver(
     record: Mapping[str, object],
     deadline: float,
     tag: Callable[[float], str] | None = None,
+    called: str = "the sink",
 ) -> tuple[Delivery, ...]:
     """Give the record to every configured sink, one after the other, within ``deadline`` seconds together. Never raises.
 
     ``tag`` writes the machine's tag within so many seconds, and returns a message when it could not; else empty.
+    ``called``: what messages call the address.
     """
     end = time.monotonic() + deadline
     data = json.dumps(record, separators=(",", ":")).encode()
@@ -70,7 +72,7 @@ def deliver(
     elif settings.get("url"):
         method, url = str(settings.get("method") or "POST"), str(settings["url"])
         where = record_address.address(url, record, time.time()) if method == "PUT" else url
-        request = SinkRequest(where, method, data, settings.get("token_file"))
+        request = SinkRequest(where, method, data, settings.get("token_file"), called)
         found.append(_persist("url", lambda left, number: _send(request, left, number), end))
     if settings.get("syslog"):
         found.append(_persist("syslog", lambda left, _: _log(str(settings["syslog"]), record, data, left), end))
@@ -84,6 +86,7 @@ class SinkRequest(NamedTuple):
     method: str
     data: bytes
     token_file: object
+    called: str
 
 
 def _persist(name: str, attempt: Callable[[float, int], str], end: float) -> Delivery:
@@ -136,18 +139,18 @@ def _send(request: SinkRequest, seconds: float, number: int) -> str:
             return f"HTTP {error.code}: an earlier try had already arrived"  # the name is this record's own
         if put and error.code == _THERE:
             raise SinkError(
-                "the sink already has a different record with this name, which is not overwritten", again=False
+                f"{request.called} already has a different record with this name, which is not overwritten", again=False
             ) from None
         raise SinkError(
-            f"the sink answered HTTP {error.code}", again=error.code in (_AGAIN | _PUT_AGAIN if put else _AGAIN)
+            f"{request.called} answered HTTP {error.code}", again=error.code in (_AGAIN | _PUT_AGAIN if put else _AGAIN)
         ) from None
     except urllib.error.URLError as error:
         refused = isinstance(error.reason, ssl.SSLCertVerificationError)
         message = mask(str(error.reason), [request.url])
-        raise SinkError(f"the sink cannot be reached: {message}", again=not refused) from None
+        raise SinkError(f"{request.called} cannot be reached: {message}", again=not refused) from None
     except (OSError, http.client.HTTPException) as error:
         message = mask(str(error), [request.url]) or type(error).__name__
-        raise SinkError(f"the sink did not answer: {message}", again=True) from None
+        raise SinkError(f"{request.called} did not answer: {message}", again=True) from None
 
 
 def _authorisation(path: object) -> dict[str, str]:

@@ -1,5 +1,6 @@
 """Turn recorded events into what an auditor reads: one line per incident, and an incident as a story."""
 
+import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -84,7 +85,7 @@ def summary(events: Sequence[Event]) -> IncidentSummary:
             tells.add(str(data.get("effect")))
             result, words = _told(result, words, str(data.get("name")), facts)
         elif fate_of_message:
-            delivered += data.get("status") == "delivered"
+            delivered += data.get("status") == "delivered" and not _unsent(str(data.get("proof") or ""))
             undelivered += data.get("status") != "delivered"
             if "unreached" in data:
                 alone, only = data["unreached"] is True, str(data.get("proof") or "")
@@ -173,12 +174,28 @@ def _delivery(data: Mapping[str, Any]) -> str:
     over = "; ".join(f"{name}: {whom}" for name, whom in _mapping(data, "reached").items())
     lost = "; ".join(
         [f"{name}: {why}" for name, why in _mapping(data, "failed").items()]
-        + [str(data["error"])] * bool(data.get("error"))
+        + [str(data.get("error"))] * bool(data.get("error"))
     )
     name = str(data.get("name") or "message").replace("_", " ")
+    if unsent := _unsent(over):
+        return f"{name} {unsent}"
     if over:
         return f"{name} delivered{again} over {over}" + (f"; failed over {lost}" if lost else "")
     return f"{name} NOT delivered{again}: {lost or 'no channel took it'}"
+
+
+_UNASKED = re.compile(r"no channel: (?:nobody asked for|takes) (messages of this kind.*)")
+"""Who took a message that was sent to nobody, as it stands in the events of this and of earlier versions."""
+
+_HELD_BACK = "held back for "
+
+
+def _unsent(taken: str) -> str:
+    """Why a message counts as told though it was sent to nobody; empty where it was sent."""
+    if taken.startswith(_HELD_BACK):
+        return taken
+    found = _UNASKED.fullmatch(taken)
+    return f"not sent: nobody asked for {found[1]}" if found else ""
 
 
 def _answered(data: Mapping[str, Any]) -> tuple[str, ...]:
@@ -237,6 +254,8 @@ def _outcome(data: Mapping[str, Any], asked: str) -> tuple[str, tuple[str, ...]]
     kind, _, action = asked.partition(" ")
     if kind == "message":
         name = action.replace("_", " ")
+        if unsent := _unsent(proof):
+            return f"{name} {unsent}", ()
         if status == "delivered":
             over = f" over {proof}" if proof else ""
             return f"{name} delivered{over}" + (f"; failed over {detail}" if detail else ""), _answered(data)

@@ -134,14 +134,26 @@ def _of_mail(error: BaseException, host: str, url: str) -> Failure:
     if isinstance(error, smtplib.SMTPResponseException):
         return _refused(host, "the message", error.smtp_code, error.smtp_error, url, picture=error.smtp_code >= 500)
     if isinstance(error, smtplib.SMTPNotSupportedError):
-        hint = "check port and mode in the address; mailtos:// needs a server with STARTTLS or TLS"
-        return Failure(f"{host} offers no STARTTLS or login that costguard can use", hint, blameless=True)
+        return _not_offered(error, host, url)
     if isinstance(error, TimeoutError):
         return Failure(f"{host} did not answer in time", "", passing=True)
     if isinstance(error, smtplib.SMTPServerDisconnected):
         return Failure(f"{host} ended the connection", "", passing=True)
     hint = "check host and port in the address, and this machine's network"
     return Failure(f"{host} could not be reached ({_cause(error)})", hint, passing=True, blameless=True)
+
+
+def _not_offered(error: smtplib.SMTPNotSupportedError, host: str, url: str) -> Failure:
+    """The server lacks an extension; many offer a login only after STARTTLS, which mailto:// does not begin."""
+    if "AUTH" in str(error) and url.lower().startswith("mailto://"):
+        return Failure(
+            f"{host} takes no login without TLS", "write mailtos:// instead of mailto:// in the address", blameless=True
+        )
+    if "STARTTLS" in str(error):
+        hint = "check the port; mode=ssl in the address is for a server that begins with TLS (port 465)"
+        return Failure(f"{host} offers no STARTTLS", hint, blameless=True)
+    hint = "check port and mode in the address, or leave user and password out"
+    return Failure(f"{host} offers no login that costguard can use", hint, blameless=True)
 
 
 def _refused(host: str, what: str, code: int, said: bytes | str, url: str, *, picture: bool) -> Failure:

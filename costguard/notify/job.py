@@ -8,6 +8,9 @@ from costguard.cloud.access import CloudAccess
 STORED = "secret:"
 """How a reference to the store of the machine's own cloud begins."""
 
+UNASKED = "no channel"
+"""In the place of a channel, where a message was sent to none because each has asked for other kinds."""
+
 
 class Draft(NamedTuple):
     """A message to compose from ``facts`` (`costguard.notify.compose`); with a ``title`` it is sent as it is."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from costguard.notify import compose, login
 from costguard.notify.delivered import Delivered
 from costguard.notify.delivery import Delivery, channel_settings, deliver
-from costguard.notify.job import Draft, TellJob, Told
+from costguard.notify.job import UNASKED, Draft, TellJob, Told
 from costguard.notify.message import Message
 from costguard.notify.processes import with_processes
 from costguard.notify.terminal import clean
@@ -46,7 +46,7 @@ def tell(job: TellJob) -> Told:
     login.keep(message, str(job.settings.get("runtime") or ""))
     channels = [name for name in job.channels if wants(channel_settings(job.settings, name), message)]
     if job.channels and not channels and message.kind != "warning":
-        return Told({"no channel": f"takes messages of this kind ({message.kind}, {message.level})"})
+        return Told({UNASKED: f"nobody asked for messages of this kind ({message.kind}, {message.level})"})
     leave = any(channel_settings(job.settings, name) for name in channels)
     picture = _picture(draft, job.history) if leave else None
     record = Delivered(str(job.settings.get("runtime") or ""), draft, again=job.again or draft.kind == "summary")

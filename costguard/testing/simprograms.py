@@ -486,7 +486,7 @@ class Beater(Program):
         failed = self.fault == "fail"
         if not failed:
             self.world.beats.append((self.world.now, {**self.job["record"], "tag": "tag" in self.job}))
-        self.write(0.05, to_line(Done("the sink answered HTTP 500" if failed else "")))
+        self.write(0.05, to_line(Done("the heartbeat's address answered HTTP 500" if failed else "")))
         self.end(0.06)
 
 

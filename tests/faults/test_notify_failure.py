@@ -169,7 +169,7 @@ class Session(socketserver.StreamRequestHandler):
         while line := self.rfile.readline():
             word = line.split()[0].decode().upper()
             if word == "EHLO":
-                self._say("250-here\r\n250-STARTTLS\r\n250 AUTH PLAIN")
+                self._say(self.server.reply("EHLO", "250-here\r\n250-STARTTLS\r\n250 AUTH PLAIN"))
             elif word == "STARTTLS" and self.server.secured is not None:
                 self._say("220 go on")
                 try:
@@ -222,6 +222,23 @@ def test_what_a_mail_server_refuses(tmp_path: Path, replies: dict[str, list[str]
         answer, printed = tell(tmp_path, {"mail": url}, {}, seconds=6.0)
         assert words in answer["failed"]["mail"]
         assert server.commands.count(next(iter(replies))) == tries
+    assert TOKEN not in printed
+
+
+@pytest.mark.parametrize(
+    ("offer", "address", "words"),
+    [
+        ("250-here\r\n250 STARTTLS", "mailto://{user}@127.0.0.1", "127.0.0.1 takes no login without TLS (write mailtos:// instead of mailto:// in the address)"),
+        ("250-here\r\n250 AUTH PLAIN", "mailtos://{user}@127.0.0.1", "127.0.0.1 offers no STARTTLS (check the port; mode=ssl"),
+    ],
+)  # fmt: skip
+def test_what_a_mail_server_does_not_offer(tmp_path: Path, offer: str, address: str, words: str) -> None:
+    """Most take a password only after STARTTLS, which the scheme of the address decides: that is named as the cause."""
+    with mail_server({"EHLO": [offer]}) as server:
+        place = address.format(user=f"ann:{TOKEN}")
+        url = f"{place}:{server.server_address[1]}?from=box@example.org&to=ann@example.org"
+        answer, printed = tell(tmp_path, {"mail": url}, {}, seconds=6.0)
+    assert words in answer["failed"]["mail"]
     assert TOKEN not in printed
 
 

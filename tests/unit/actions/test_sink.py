@@ -256,5 +256,5 @@ def test_the_worker_of_the_heartbeat_sends_or_says_why_not(receiver: Receiver) -
     assert json.loads(receiver.got[0][3]) == {"kind": "heartbeat"}
     receiver.codes = [403]
     failed = ask({"settings": {"url": receiver.url}, "record": {}, "deadline": 5})
-    assert "403" in str(failed["error"])
+    assert failed["error"] == "the heartbeat's address answered HTTP 403"
     assert "malformed job" in str(ask(["nothing"])["error"])

@@ -1,0 +1,42 @@
+"""What the story of an incident says of its messages."""
+
+import pytest
+
+from costguard.history.query import Event
+from costguard.history.story import story, summary
+
+
+def events(proof: str) -> list[Event]:
+    """A message, and who took it."""
+    told = {"effect": "m1", "name": "cancelled", "facts": {}}
+    fate = {"effect": "m1", "status": "delivered", "detail": "", "proof": proof}
+    return [Event("x-i1", 1.0, "told", "i", "m", told), Event("x-i1", 2.0, "outcome", "i", "m", fate)]
+
+
+@pytest.mark.parametrize(
+    ("proof", "words"),
+    [
+        ("no channel: nobody asked for messages of this kind (done, info)", "not sent: nobody asked for messages of this kind (done, info)"),
+        ("no channel: takes messages of this kind (done, info)", "not sent: nobody asked for messages of this kind (done, info)"),
+        ("held back for this hour's digest", "held back for this hour's digest"),
+    ],
+)  # fmt: skip
+def test_what_was_sent_to_nobody_was_not_delivered(proof: str, words: str) -> None:
+    """Also as an earlier version wrote it; it is neither counted as delivered nor as a failure."""
+    found = events(proof)
+    assert story(found)[1].title == f"cancelled {words}"
+    assert (summary(found).delivered, summary(found).undelivered) == (0, 0)
+
+
+def test_a_message_of_its_own_that_nobody_asked_for() -> None:
+    """What the engine does not wait for is told in the same words."""
+    fate = {"name": "done", "reached": {"no channel": "nobody asked for messages of this kind (done, info)"}}
+    title = story([Event("", 3.0, "delivery", "i", "m", fate)])[0].title
+    assert title == "done not sent: nobody asked for messages of this kind (done, info)"
+
+
+def test_what_was_delivered_is_counted() -> None:
+    """The words of a channel do not hide it."""
+    found = events("team: takes messages of this kind")
+    assert story(found)[1].title == "cancelled delivered over team: takes messages of this kind"
+    assert summary(found).delivered == 1
