@@ -612,7 +612,9 @@ def _cause(facts: Facts) -> Lines:
         limit = f"below {percent(threshold)} " if threshold is not None else ""
         lowered = f"stop_below_load is set: load {limit}counts as idle, even if it is work."
     tries = facts.number("unreached_tries")
-    unreached = "" if tries is None else f"Earlier tries of this warning reached nobody: {round(tries)}."
+    unreached = (
+        "" if tries is None else f"The warning reached nobody before, in {several(round(tries), 'try', 'tries')}."
+    )
     return [sentence(_reason(facts)), sentence(_readings(facts)), _processes(facts), lowered, unreached]
 
 

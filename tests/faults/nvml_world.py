@@ -68,9 +68,9 @@ class Inner:
             given["known"],
             given["learnt"],
             clock=time.boottime,
-            holders=given["holders"],
-            sensors=given["sensors"],
-            background_is_idle=given["background_is_idle"],
+            holders=given.get("holders", False),
+            sensors=given.get("sensors", False),
+            background_is_idle=given.get("background_is_idle", False),
         )
 
     def read(self, *, look: bool = False) -> Answer:
