@@ -232,11 +232,11 @@ class Drawing:
         before, days = -1.0, -1.0
         for wall in ticks:
             x = self._x(wall)
-            self.canvas.line([(x, foot), (x, foot - 4.0)], palette.muted, 1.0)
             label = times.day(wall) if step >= times.DAY else times.hour(wall)
             half = wide(label) / 2.0
             left = min(max(x - half, MARGIN), self.width - MARGIN - 2 * half)
-            if left > before:
+            if left > before:  # a mark without its label says nothing
+                self.canvas.line([(x, foot), (x, foot - 4.0)], palette.muted, 1.0)
                 self.canvas.text(left, foot - LINE, label, colour=palette.muted)
                 before = left + 2 * half + GAP
             if step < times.DAY and (days < 0.0 or times.midnight(wall)):

@@ -5,7 +5,7 @@ Unknown is time without a number: it is never a load, and what nobody recorded i
 
 import math
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from costguard.history.query import Event
@@ -129,7 +129,7 @@ def read(
     limits = [limit for event in events if event.wall <= until and (limit := bands.threshold(event)) is not None]
     now = bands.number((pending or {}).get("threshold"))
     return Timeline(
-        since, until, width, machine, tuple(shown), tuple(_shares(database, since, until, width)), len(lanes) - len(shown),
+        since, until, width, machine, tuple(shown), tuple(_recorded(_shares(database, since, until, width), covered)), len(lanes) - len(shown),
         now if now is not None else limits[-1] if limits else None, tuple(drawn), tuple(missing),
     )  # fmt: skip
 
@@ -144,6 +144,19 @@ def _shares(database: sqlite3.Connection, since: float, until: float, width: flo
         begin = max(since, first + number_ * step)
         found.append(Share(begin, min(until, first + (number_ + 1) * step), works, quiet, unknown))
     return found
+
+
+def _recorded(shares: Sequence[Share], covered: Sequence[tuple[float, float]]) -> Iterator[Share]:
+    """Of each only the part in which minutes were recorded; whole where none are kept any more."""
+    for share in shares:
+        parts = [
+            (max(begin, share.begin), min(end, share.end))
+            for begin, end in covered
+            if begin < share.end and end > share.begin
+        ]
+        for begin, end in parts or [(share.begin, share.end)]:
+            part = (end - begin) / (share.end - share.begin)
+            yield Share(begin, end, share.works * part, share.quiet * part, share.unknown * part)
 
 
 def _slot(values: Sequence[object]) -> Slot:

@@ -96,6 +96,21 @@ def test_gpus_come_by_number_and_the_latest_of_too_many() -> None:
     assert sorted(["GPU 10 (x)", "GPU 9 (x)", "b"], key=timeline._by_number) == ["GPU 9 (x)", "GPU 10 (x)", "b"]
 
 
+def test_the_machine_is_shown_only_while_it_was_recorded() -> None:
+    """Its row is made of quarters of an hour: what nobody looked at in one of them was not quiet."""
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(store._TABLES)
+        database.executemany(
+            "INSERT INTO minutes VALUES (?, ?, ?, ?, ?, ?, ?)", [row(n, 60.0, 0.0, 0.0) for n in range(5)]
+        )
+        quarter = SINCE // store.QUARTER * store.QUARTER
+        rows = [(quarter, 0.0, 60.0, 0.0), (quarter + store.QUARTER, 0.0, 240.0, 0.0)]
+        database.executemany("INSERT INTO quarters VALUES (?, ?, ?, ?)", rows)
+        found = timeline.read(database, [], SINCE, SINCE + 3600.0, 60)
+    assert found.missing
+    assert max(share.end for share in found.shares) == SINCE + 300.0
+
+
 def test_a_day_of_the_real_guard(day: Recorded) -> None:
     """Names, threshold, what was unknown, and each decision in its time."""
     found = day.timeline()
