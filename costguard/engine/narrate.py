@@ -170,8 +170,10 @@ class Sentence:
             return f"{incident.owner} asked for it: {soon}; `costguard hold 2h` cancels it"
         due = obstacles.due_at(core, rules)
         left = due - self._state.at
+        stops_work = reason_of(incident).by_date and rules.policy.stop_busy
         if left <= 0 and incident.attempt.failures:
-            return f"{action} failed ({incident.detail}) and will be retried unless work is seen"
+            unless = "" if stops_work else " unless work is seen"
+            return f"{action} failed ({incident.detail}) and will be retried{unless}"
         when = f"in {duration(left)}, at {self._at(due)}" if left > 0 else "as soon as it is ready"
         if core.signals.unknown_since is not None and not reason_of(incident).by_date:
             when = "once every GPU can be read" if left <= 0 else f"{when}, if every GPU can be read by then"
@@ -184,7 +186,7 @@ class Sentence:
             nobody += "; the pre-stop hook saves work, and its own use of the GPUs ends no countdown"
         if not rules.policy.grace:
             return f"{would} {when}{nobody}"  # nobody is given the time for anything
-        work = "" if reason_of(incident).by_date and rules.policy.stop_busy else f"{_end(rules, 'work returns')} or "
+        work = "" if stops_work else f"{_end(rules, 'work returns')} or "
         holder = "somebody" if core.people.charged < rules.policy.hold_total else "root"
         return f"{would} {when}, unless {work}{holder} runs `costguard hold 2h`{nobody}"
 

@@ -5,7 +5,7 @@ import pytest
 from costguard.engine import AskExtend, Step
 from costguard.engine.effects import Answer, Tell
 from costguard.engine.policy import Policy
-from tests.engine.world import BASE, BUSY, QUIET, World, reloaded
+from tests.engine.world import BASE, BUSY, EPOCH, QUIET, World, reloaded
 
 HOUR = 3600.0
 RARE = BASE._replace(interval=60.0, arm_duration=None, unused_after=None, kill_duration=30 * 86400.0, boot_grace=120.0)
@@ -166,6 +166,17 @@ def test_without_a_deadline_there_is_nothing_to_move() -> None:
     world.run(HOUR, QUIET)
     answer = extend(world, HOUR)
     assert (answer.done, "costguard hold" in answer.message) == (False, True)
+
+
+def test_a_deadline_that_does_not_count_is_named_with_its_cause() -> None:
+    """An owner who wrote one reads why there is none now, not that there is none."""
+    lease = World(RARE._replace(lease_until=EPOCH + 86400.0), 1)
+    for _ in range(6):
+        lease.tick(QUIET, synced=False)
+    assert "clock of this machine is not synchronised" in extend(lease, HOUR).message
+    budget = World(RARE._replace(budget=100.0, price_per_hour=None), 1)
+    budget.run(HOUR, QUIET)
+    assert "no price is known" in extend(budget, HOUR).message
 
 
 def test_who_moved_it_takes_it_back_and_others_do_not() -> None:

@@ -121,6 +121,7 @@ def until_dark(world: World) -> World:
 NEAR = Veto("host", "bob types at pts/3")
 HATCH = Veto("tag", "costguard-hold is set", hatch=True)
 DUE = BASE._replace(lifetime=1000.0)
+MERCILESS = DUE._replace(stop_busy=True)
 
 STORIES: dict[str, Callable[[], World]] = {
     "nothing read yet": lambda: after(10.0, policy=BASE),
@@ -184,6 +185,11 @@ STORIES: dict[str, Callable[[], World]] = {
     ),
     "a lease far away": lambda: after(100.0, BUSY, policy=IDLE._replace(lease_until=EPOCH + 90000.0)),
     "work, selected of two": lambda: named(after(100.0, QUIET, BUSY, policy=TASK._replace(gpu_devices=("1",))), 2),
+    "a deadline ahead, whatever works": lambda: after(100.0, BUSY, policy=MERCILESS),
+    "counting down, whatever works": lambda: after(1030.0, BUSY, policy=MERCILESS),
+    "counting down, whatever works, over after a failure": lambda: _tried(
+        until(World(MERCILESS._replace(grace=0.0, lifetime=400.0), 1), "WARNING")
+    ),
     "a person asked": lambda: asked(after(100.0, BUSY)),
     "acting": lambda: until(World(IDLE, 1), "ACTING"),
     "confirming": lambda: until(World(IDLE, 1), "CONFIRMING"),
@@ -285,6 +291,9 @@ SENTENCES = {
     "unused and idle, the sooner": "ARMED: the GPU quiet for 1m 40s; warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
     "a lease far away": "ARMED: 0000:00:00.0 is busy; warning at 2023-11-15 23:13 UTC (the deadline), stop 1m later, unless work is seen.",
     "work, selected of two": "ARMED: GPU 1 is busy; work is never stopped; command needs 5m below 5 %.",
+    "a deadline ahead, whatever works": "ARMED: 0000:00:00.0 is busy; warning at 22:30 UTC (the deadline), stop 1m later.",
+    "counting down, whatever works": "WARNING: 0000:00:00.0 is busy; stop in 30s, at 22:31 UTC, unless somebody runs `costguard hold 2h`.",
+    "counting down, whatever works, over after a failure": "WARNING: the GPU quiet for 7m; stop failed (no room for a process) and will be retried.",
     "a person asked": "WARNING: 0000:00:00.0 is busy; ann asked for it: stop as soon as it is ready; `costguard hold 2h` cancels it.",
     "acting": "ACTING: the GPU quiet for 6m 10s; stop was requested and is under way.",
     "confirming": "CONFIRMING: the GPU quiet for 6m 10s; stop was requested; waiting for confirmation.",

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import LAST_MESSAGES_SECONDS, Loop
+from costguard.agent.workers import UNHEARD
 from costguard.host.files import COMMITMENTS, STATE
 from costguard.host.ports import Instant
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, Watch, effective
@@ -118,6 +119,15 @@ def test_messages_that_hang_do_not_keep_the_guard() -> None:
     messages, seconds = ended(Mute())
     assert messages.got == []
     assert seconds == pytest.approx(LAST_MESSAGES_SECONDS, abs=0.1)
+
+
+def test_messages_that_the_end_cut_off_are_in_the_record() -> None:
+    """Nobody knows whether they arrived: who reads the history later must not take them for delivered, nor for never sent."""
+    host = SimHost(Machine(gpus=1, script=[Phase(600.0, 0.9)]), seed=3, until=7200.0, faults=Mute())
+    Loop(host, effective(mode="live", kill_action="end_process", kill_duration=900.0), host.start()).run()
+    rows = [json.loads(row["data"]) for b in host.world.history for row in b["events"] if row["kind"] == "delivery"]
+    cut = {row["name"]: set(row["failed"].values()) for row in rows}
+    assert cut == {"acting": {UNHEARD}, "done": {UNHEARD}}
 
 
 def test_a_second_request_to_end_is_obeyed_at_once() -> None:
