@@ -22,6 +22,7 @@ SCHEMAS: Mapping[str, int] = {
     "replay": 1,
     "demo": 1,
     "stress": 1,
+    "import": 1,
 }
 """The version of each form: it grows when a field goes or changes its meaning, not for a new field. See docs/json.md."""
 

@@ -3,14 +3,21 @@
 import os
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from costguard.cli.examples import examples
 from costguard.cli.starting import interval_seconds, share, signal_number, taken
 from costguard.config import values
 from costguard.errors import CostguardError
+
+if TYPE_CHECKING:
+    from costguard.fill.jobs import Filler
+
+OF_WORK = frozenset({"gpus", "together", "directory", "variables", "log"})
+"""Options that a file has for each command of its own."""
 
 HELP = """\
 Run a command on every GPU that nobody uses, and end it at once when somebody else comes.
@@ -53,6 +60,7 @@ def named_gpus(context: click.Context, parameter: click.Parameter, given: Sequen
         "costguard fill --users 5m --ignore-users backup -- ./work",
         "costguard fill --dry-run -- ./work",
         "costguard fill --config gpu_mon.conf",
+        "costguard fill --config fill.toml --dry-run",
     ),
 )
 @click.argument("program", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
@@ -77,19 +85,25 @@ def named_gpus(context: click.Context, parameter: click.Parameter, given: Sequen
 @click.option("--signal", "--signal-name", "number", callback=taken(signal_number), metavar="NAME", default="TERM", show_default=True, help="What the whole tree gets first.")  # fmt: skip
 @click.option("--grace", callback=taken(values.seconds), metavar="TIME", default="5s", show_default=True, help="From that signal to SIGKILL for whoever is left.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and start nothing.")
-@click.option("--config", "-c", metavar="FILE", help="Take the work from this configuration of gpu_mon instead.")
-def command(program: tuple[str, ...], config: str | None, **options: Any) -> None:
+@click.option(
+    "--config",
+    "-c",
+    metavar="FILE",
+    help="Take work and options from this file instead: .toml, or else the configuration of gpu_mon.",
+)
+@click.pass_context
+def command(context: click.Context, /, program: tuple[str, ...], config: str | None, **options: Any) -> None:
     """See `HELP`."""
     from costguard.fill.jobs import Filler, FillJob, Look, Patience
     from costguard.process.launch import exec_launcher
     from costguard.tree.jobs import Finish
 
     if config is not None:
-        fillers = _from_gpu_mon(config, program, options)
+        fillers = _from_file(config, context, program, options)
     elif not program:
         raise CostguardError("`costguard fill` needs a command", "`costguard fill -- ./work`")
     else:
-        own = {name: options[name] for name in ("gpus", "together", "directory", "variables", "log")}
+        own = {name: options[name] for name in OF_WORK}
         fillers = (Filler(program, **own),)
     if options["threshold"] is not None and options["by"] != "load":
         raise CostguardError("--threshold means nothing without --by load", "add --by load, or leave it out")
@@ -116,17 +130,24 @@ def command(program: tuple[str, ...], config: str | None, **options: Any) -> Non
         ) from error
 
 
-def _from_gpu_mon(path: str, program: Sequence[str], options: dict[str, Any]) -> tuple[Any, ...]:
-    """The work of a file of gpu_mon; its other settings go where nobody wrote the option."""
-    from costguard.cli.gpu_mon import read
+def _from_file(
+    path: str, context: click.Context, program: Sequence[str], options: dict[str, Any]
+) -> tuple["Filler", ...]:
+    """The work of a file; its options count where the command line names none."""
+    from costguard.cli import fill_file
+    from costguard.cli.importers import gpu_mon, sentences
 
-    if program or options["gpus"] or options["variables"] or options["log"] or options["together"]:
+    typed = {name for name in options if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
+    if program or typed & OF_WORK:
         raise CostguardError("with --config the work is that of the file", "leave the command and its options out")
-    found = read(os.path.expanduser(path))
-    options["interval"] = options["interval"] or found.interval
-    options["users"] = options["users"] if options["users"] is not None else found.users_for
-    options["ignore"] += found.ignore
-    options["ignore_users"] = (*options["ignore_users"], *found.ignore_users) if options["users"] else ()
-    for text in found.notes:
-        click.echo(f"costguard fill: {text}", err=True)
+    path = os.path.expanduser(path)
+    if path.endswith(".toml"):
+        found = fill_file.read(path)
+    else:
+        found, notes, _remarks = gpu_mon.read(path)
+        for text in sentences(notes):
+            click.echo(f"costguard fill: {text}", err=True)
+    options |= {fill_file.parameter(name): value for name, value in found.options.items() if fill_file.parameter(name) not in typed}  # fmt: skip
+    if not options["users"] and "users" in typed:  # who says that no key counts, means nobody's
+        options["ignore_users"] = ()
     return found.fillers

@@ -45,6 +45,7 @@ VERBS: Mapping[str, VerbLine] = {
     "replay": VerbLine("costguard.cli.replay:command", "Show what it would have decided on a recording."),
     "record": VerbLine("costguard.cli.record:command", "Record what this machine's GPUs do."),
     "config": VerbLine("costguard.cli.config:command", "Write, check or show the configuration."),
+    "import": VerbLine("costguard.cli.importing:command", "Take over the configuration of another tool."),
 }
 """The overview is printed from this table, so that it costs no import."""
 

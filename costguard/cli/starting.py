@@ -27,7 +27,7 @@ def taken(read: Callable[[str], T]) -> Callable[[click.Context, click.Parameter,
     return callback
 
 
-def share(text: str) -> float:
+def share(text: object) -> float:
     """A share of a load, above 0: ``5%``, ``0.05``."""
     found = values.share(text)
     if found <= 0:
@@ -35,7 +35,7 @@ def share(text: str) -> float:
     return found
 
 
-def interval_seconds(text: str) -> float:
+def interval_seconds(text: object) -> float:
     """Between two readings: more than 0, an hour at most."""
     found = values.seconds(text)
     if not 0 < found <= LONGEST_INTERVAL_SECONDS:
@@ -43,12 +43,13 @@ def interval_seconds(text: str) -> float:
     return found
 
 
-def signal_number(text: str) -> int:
+def signal_number(text: object) -> int:
     """``TERM``, ``SIGTERM`` or its number."""
-    name = text.strip().upper()
+    given = str(text).strip()
+    name = given.upper()
     name = name if name.startswith("SIG") else f"SIG{name}"
     for one in signal.Signals:
-        if (text.strip() == str(one.value) or name == one.name) and one.name not in _NO_END:
+        if (given == str(one.value) or name == one.name) and one.name not in _NO_END:
             return one.value
     raise ValueError(
         f"{text} is no signal that ends a process; allowed: TERM, INT, QUIT, HUP, USR1 and their like, or a number"

@@ -25,11 +25,6 @@ _MEANT = {
 }  # fmt: skip
 """What other tools call our verbs."""
 
-_LATER = {
-    "import": "there is no import yet: `costguard config init --preset NAME` starts from the rules of another tool",
-}
-"""Verbs of the documentation that this version lacks."""
-
 
 def explain(error: click.UsageError, arguments: Sequence[str]) -> CostguardError | None:
     """The same error, explained, with the next command; None where click's own page is the answer."""
@@ -82,8 +77,6 @@ def _verb(context: click.Context, group: click.Group, command: str, arguments: S
     known = group.list_commands(context)
     verb = next((word for word in arguments if not word.startswith("-") and word != context.info_name), "")
     message = f"there is no `{command} {verb}`"
-    if context.parent is None and verb in _LATER and verb not in known:
-        return CostguardError(message, _LATER[verb])
     meant = _MEANT.get(verb.lower(), "") if context.parent is None else ""
     meant = meant or next(iter(difflib.get_close_matches(verb.lower(), known, 1)), "")
     message += f"; did you mean `{command} {meant}`?" if meant else ""

@@ -6,6 +6,7 @@ import pwd
 import re
 import shlex
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -283,14 +284,23 @@ def test_a_dry_run_starts_nothing(filled: Filled) -> None:
     assert not filled.begun()
 
 
-def test_a_configuration_of_gpu_mon_is_taken_as_it_is(filled: Filled) -> None:
-    """gpu_mon: ALL while every GPU is free, else per GPU; with one busy GPU of two the other is used, and nothing crashes."""
+@pytest.mark.parametrize("imported", [False, True])
+def test_a_configuration_of_gpu_mon_is_taken_as_it_is(filled: Filled, imported: bool) -> None:
+    """gpu_mon: ALL while every GPU is free, else per GPU; with one busy GPU of two the other is used, and nothing crashes.
+
+    So is what `costguard import` makes of it; what the command line says counts before either.
+    """
     work = shlex.join([sys.executable, "-S", "-c", WORK])
     config = f"[defaults]\ninterval_seconds = 1\n[gpu]\ngpus = ALL\nignore_programs = Xorg, python-miner\n[tty]\nenabled = no\nwhitelist =\nidle_seconds = 300\n[process-all]\ngpus = ALL\ndir = {filled.folder}\ncmd = sh ./all.sh\n[process-one]\ngpus = 1\ndir = {filled.folder}\ncmd = sh ./one.sh\nlog = {filled.folder}/one.log\n"  # fmt: skip
     (filled.folder / "gpu_mon.conf").write_text(config)
     for name in ("all", "one"):
         (filled.folder / f"{name}.sh").write_text(f"echo begins\nexec {work}\n")
-    process = filled.start("-c", "gpu_mon.conf", "--idle-for", "0s", "--rest", "0s", "--grace", "0.2s")
+    if imported:
+        made = [sys.executable, "-m", "costguard", "import", "gpu-mon", "gpu_mon.conf", "--output", "fill.toml"]
+        subprocess.run(made, cwd=filled.folder, env=filled.environment, check=True, timeout=PATIENCE)
+    process = filled.start(
+        "-c", "fill.toml" if imported else "gpu_mon.conf", "--idle-for", "0s", "--rest", "0s", "--grace", "0.2s"
+    )
     filled.until_working(1)
     assert filled.begun()[-1][1] == ",".join(UUIDS)
     with somebody() as newcomer:

@@ -25,6 +25,7 @@ from costguard.host.ports import Instant
 from costguard.testing.simhost import Machine, Phase, SimHost, Watch, effective, sensing
 from costguard.testing.simworld import SimOff
 from tests.json_page import PAGE, fields, listed
+from tests.unit.cli.test_examples import GPU_MON
 from tests.unit.history.conftest import batch
 
 OF_ACCEPTED = {"receipt.*"}
@@ -149,6 +150,8 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
     channel = ("--set", "notify.local=[]", "--set", "notify.channels.team.urls=env:NOT_SET")
     keep("notify", "test", *channel, "--json", *state, code=1)
     keep("demo", "--json")
+    (folder / "gpu_mon.conf").write_text(f"{GPU_MON}[other]\n")
+    keep("import", "gpu-mon", str(folder / "gpu_mon.conf"), "--json")
     return found
 
 

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 import costguard
-from costguard.cli.main import VERBS, main
+from costguard.cli.main import main
 from costguard.cli.render import console, show
 from costguard.cli.status_view import view
 from costguard.config.presets import PRESETS
@@ -34,7 +34,6 @@ BLOCKS = re.findall(r"```console\n(.*?)```", README, re.DOTALL)
 COMMANDS = [line.split("#")[0].strip() for block in BLOCKS for line in block.splitlines()]
 INLINE = re.findall(r"`(costguard [^`]+)`", README)
 OURS = sorted({command.removeprefix("sudo ") for command in (*COMMANDS, *INLINE) if "costguard " in command})
-NOT_YET = ("import",)
 
 
 @pytest.mark.parametrize("words", [words for words in OURS if words.startswith("costguard ")])
@@ -109,12 +108,6 @@ def test_every_link_and_file_exists() -> None:
 def test_it_is_short() -> None:
     """A first page, not a manual."""
     assert len(README.splitlines()) <= 200
-
-
-def test_what_is_not_yet_there_is_not_there() -> None:
-    """A verb that was built must leave the list of what is missing."""
-    for verb in NOT_YET:
-        assert verb not in VERBS, f"README says that `{verb}` is not there yet"
 
 
 def test_the_reasons_are_those_of_the_engine() -> None:

@@ -19,7 +19,7 @@ NOBODY = 3
 """The exit code of verbs that find no agent, no history or no installation."""
 
 CODES: Mapping[str, tuple[int, ...]] = {
-    "permissions": (0,), "config": (0,), "install": (0,), "uninstall": (NOBODY,), "replay": (0,),
+    "permissions": (0,), "config": (0,), "install": (0,), "uninstall": (NOBODY,), "replay": (0,), "import": (0,),
     "status": (NOBODY,), "history": (NOBODY,), "hold": (NOBODY,), "release": (NOBODY,), "detach": (NOBODY,), "attach": (NOBODY,),
     "doctor": (1, 4),
 }  # fmt: skip
@@ -96,6 +96,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ]
     (tmp_path / "night.csv").write_text("timestamp, index, utilization.gpu [%]\n" + "\n".join(rows) + "\n")
     (tmp_path / "costguard.toml").write_text("notify.local_only = true\n")
+    (tmp_path / "gpu_mon.conf").write_text(GPU_MON)
+    (tmp_path / "fill.toml").write_text('[[work]]\ncommand = "true"\n')
     (tmp_path / "image").mkdir()
     return tmp_path
 
@@ -108,6 +110,8 @@ def here(line: str, place: Path) -> list[str]:
     if given[0] in {"install", "uninstall"}:
         at = given.index("--root") if "--root" in given else len(given)
         given[at : at + 2] = ["--root", str(place / "image")]
+    if "--output" in given:
+        given[given.index("--output") + 1] = str(place / "new.toml")
     if given[:2] == ["config", "init"]:
         named = given.index("--path") if "--path" in given else len(given)
         given[named : named + 2] = ["--path", str(place / "new.toml")]
@@ -139,7 +143,6 @@ def test_exec_starts_its_command(line: str, place: Path) -> None:
 @pytest.mark.parametrize("line", [line for line in EXAMPLES if words(line)[0] in {"fill", "stress"}])
 def test_background_work_understands_its_options(line: str, place: Path) -> None:
     """Each line as it is written, where there is no GPU: nothing is started, and why is said."""
-    (place / "gpu_mon.conf").write_text(GPU_MON)
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "none"}
     command = [sys.executable, "-m", "costguard", *words(line)]
     done = subprocess.run(command, cwd=place, env=environment, capture_output=True, text=True, timeout=60, check=False)

@@ -1,0 +1,202 @@
+"""The configuration of gpu_mon, as `costguard fill` understands it."""
+
+import configparser
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+
+from costguard.cli.fill_file import FillFile, content, wrong
+from costguard.cli.importers import Imported, Note
+from costguard.fill.jobs import Filler
+
+THEIRS: Mapping[str, str] = {
+    "idle_for": "theirs: 0s, the first free look",
+    "rest": "theirs: 0s",
+    "signal": "theirs: KILL, to the command alone",
+    "grace": "then KILL, to the whole tree",
+}
+"""What is otherwise here, beside the option that changes it."""
+
+_KEYS: Mapping[str, Sequence[str]] = {
+    "defaults": ("interval_seconds",),
+    "gpu": ("gpus", "ignore_programs"),
+    "process": ("gpus", "dir", "cmd", "log"),
+    "tty": ("enabled", "whitelist", "idle_seconds"),
+}
+"""Which sections it knows, by their beginnings, and their keys."""
+
+_SEVERAL = ("gpu", "process")
+
+_INTERPRETER = re.compile(r"python[\d.]*|java|julia|node|ruby|perl|R|bash|sh")
+"""Programs under whose name nearly everything on a GPU runs."""
+
+Section = Mapping[str, str]
+
+
+def read(path: str) -> Imported:
+    """Read one file. Raises CostguardError with all that is wrong in it, each with section, key and what is allowed."""
+    parser = configparser.ConfigParser(interpolation=None)
+    try:
+        parser.read_string(content(path).decode("utf-8-sig"))
+    except (UnicodeDecodeError, configparser.Error) as error:
+        plain = " ".join(str(error).replace("<string>", path).split())
+        message = f"this is no configuration of gpu_mon: {plain}"
+        raise wrong(path, [message], "correct it in the file; one of `costguard fill` itself ends in .toml") from error
+    found = _Reading(parser)
+    imported = found.imported()
+    if found.problems:
+        raise wrong(path, found.problems)
+    return imported
+
+
+class _Reading:
+    """One file; ``problems`` are those that were found so far."""
+
+    def __init__(self, parser: configparser.ConfigParser) -> None:
+        self.problems: list[str] = []
+        self._notes: list[Note] = []
+        self._sections: dict[str, Section] = {name: parser[name] for name in parser.sections()}
+        self._everywhere = parser.defaults()
+
+    def imported(self) -> Imported:
+        """What it asks for; only where there are no problems."""
+        fillers = [one for name, section in self._of_kind("process") if (one := self._filler(name, section))]
+        if not self._of_kind("process"):
+            self.problems.append("there is no section [process…], so there is no work; allowed: [process-all] with gpus, dir and cmd")  # fmt: skip
+        options = {"interval": self._interval(), "ignore": self._ignored(), **self._people()}
+        options |= {"idle_for": 10.0, "rest": 30.0, "signal": 15, "grace": 5.0}  # the defaults of `fill`
+        self._unknown_names()
+        fillers = self._within(fillers)
+        fillers.sort(key=lambda one: not one.together)  # all GPUs first, as there
+        return Imported(FillFile(tuple(fillers), options), tuple(self._notes), dict(THEIRS))
+
+    def _of_kind(self, kind: str) -> list[tuple[str, Section]]:
+        return [(name, section) for name, section in self._sections.items() if _kind(name) == kind]
+
+    def _value(self, name: str, section: Section, key: str, allowed: str) -> str | None:
+        """A key that must be there; None where it is not."""
+        if key not in section:
+            self.problems.append(f"[{name}] {key} is missing; allowed: {allowed}")
+        return section.get(key)
+
+    def _filler(self, name: str, section: Section) -> Filler | None:
+        words = self._command(name, section)
+        directory = self._value(name, section, "dir", "a folder")
+        gpus = self._gpus(name, section)
+        if not words or directory is None or gpus is None:
+            return None
+        return Filler(words, gpus, len(gpus) != 1, directory, log=section.get("log", ""))
+
+    def _command(self, name: str, section: Section) -> tuple[str, ...]:
+        """The words; none where there is an error."""
+        allowed = "a command, quoted as in a shell"
+        written = self._value(name, section, "cmd", allowed)
+        if written is None:
+            return ()
+        try:
+            words, why = shlex.split(written), "is empty"
+        except ValueError as error:
+            words, why = [], f"cannot be split ({error})"
+        if not words or not words[0]:
+            self.problems.append(f"[{name}] cmd = {written} {why}; allowed: {allowed}")
+            return ()
+        if words != written.split():
+            self._notes.append(Note("changed", f"[{name}] cmd: quotes and backslashes count, as in a shell"))
+        return tuple(words)
+
+    def _gpus(self, name: str, section: Section) -> tuple[str, ...] | None:
+        """Numbers; none for ALL. None where that is not understood."""
+        allowed = "ALL, or numbers with commas"
+        text = self._value(name, section, "gpus", allowed)
+        if text is None or text.strip().upper() == "ALL":
+            return None if text is None else ()
+        found = _list(text)
+        if not found or not all(_number(one) for one in found):
+            self.problems.append(f"[{name}] gpus = {text} is not understood; allowed: {allowed}")
+            return None
+        return tuple(dict.fromkeys([str(int(one)) for one in found]))
+
+    def _within(self, fillers: list[Filler]) -> list[Filler]:
+        """The work on those GPUs alone that [gpu…] sections name, where they do not name all."""
+        named = [self._gpus(name, section) for name, section in self._of_kind("gpu")]
+        only = tuple(dict.fromkeys([number for gpus in named for number in gpus or ()]))
+        if not all(named) or not only:
+            return fillers
+        self._notes.append(Note("changed", f"only GPUs {', '.join(only)} are used, as the [gpu] sections say"))
+        found = []
+        for one in fillers:
+            gpus = tuple([number for number in one.gpus if number in only]) if one.gpus else only
+            found.append(one._replace(gpus=gpus))
+            if not gpus:
+                self.problems.append(f"the work {one.command[0]} has no GPU that a [gpu] section allows; allowed: {', '.join(only)}")  # fmt: skip
+        return found
+
+    def _ignored(self) -> tuple[str, ...]:
+        """The programs that are nobody."""
+        lists = []
+        for name, section in self._of_kind("gpu"):
+            text = self._value(name, section, "ignore_programs", "names with commas, or nothing")
+            lists.append(tuple(_list(text or "")))
+        if len(set(lists)) > 1:
+            self._notes.append(Note("changed", "ignore_programs of one [gpu] section counts for all GPUs here"))
+        names = tuple(dict.fromkeys([one for names in lists for one in names]))
+        if names:
+            self._notes.append(Note("changed", "names in ignore_programs are exact here; theirs also ignored what one of them begins with"))  # fmt: skip
+        for one in names:
+            if _INTERPRETER.fullmatch(one):
+                self._notes.append(Note("never_yields", f"to a program called {one}, whatever it runs (ignore_programs)"))  # fmt: skip
+        return names
+
+    def _interval(self) -> float:
+        text = self._value("defaults", self._sections.get("defaults", {}), "interval_seconds", "1 to 3600")
+        if text is not None and (not _number(text) or not 0 < int(text) <= 3600):
+            self.problems.append(f"[defaults] interval_seconds = {text} is out of range; allowed: 1 to 3600")
+            return 0.0
+        return float(text or 0)
+
+    def _people(self) -> dict[str, object]:
+        """For how long a key that was pressed counts, and whose does not; nothing where no key does."""
+        section = self._sections.get("tty", {})
+        states = configparser.ConfigParser.BOOLEAN_STATES
+        enabled = self._value("tty", section, "enabled", "yes, no")
+        if enabled is not None and enabled.strip().lower() not in states:
+            self.problems.append(f"[tty] enabled = {enabled} is not understood; allowed: yes, no")
+        seconds = section.get("idle_seconds", "0").strip()
+        if not _number(seconds) or len(seconds) > 9:
+            self.problems.append(f"[tty] idle_seconds = {seconds} is out of range; allowed: 0 to 999999999")
+            return {}
+        if enabled is not None and not states.get(enabled.strip().lower()):
+            self._notes.append(Note("never_yields", f"to people at terminals ([tty] enabled = {enabled})"))
+        elif not int(seconds):
+            self._notes.append(Note("never_yields", "to people at terminals, though [tty] is enabled: idle_seconds is 0, and no key was pressed so lately"))  # fmt: skip
+        else:
+            return {"users": float(seconds), "ignore_users": tuple(_list(section.get("whitelist", "")))}
+        return {}
+
+    def _unknown_names(self) -> None:
+        """Sections and keys that nothing here knows; gpu_mon does not read them either."""
+        for key in self._everywhere:
+            self._lose(f"[DEFAULT] {key}", key in {one for keys in _KEYS.values() for one in keys})
+        for name, section in self._sections.items():
+            if not _kind(name):
+                self._lose(f"[{name}]", known=False)
+                continue
+            for key in section:
+                self._lose(f"[{name}] {key}", key in _KEYS[_kind(name)] or key in self._everywhere)
+
+    def _lose(self, what: str, known: bool) -> None:
+        if not known:
+            self._notes.append(Note("lost", f"{what}: gpu_mon knows no such name"))
+
+
+def _kind(name: str) -> str:
+    """Which of the four kinds a section is; empty for another one."""
+    return next((kind for kind in _KEYS if name == kind or (kind in _SEVERAL and name.startswith(kind))), "")
+
+
+def _number(text: str) -> bool:
+    return re.fullmatch(r"\s*[0-9]+\s*", text) is not None
+
+
+def _list(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
