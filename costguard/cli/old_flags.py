@@ -1,23 +1,34 @@
 """Flags of other tools, and what costguard calls them. Read only after a wrong option."""
 
+import itertools
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
 
 class Spelling(NamedTuple):
-    """``ours`` is what to write, with {} for the value; ``unit`` that of their bare numbers; ``note`` what differs."""
+    """``ours`` is what to write, with {} for the value; ``unit`` that of their bare numbers; ``note`` what differs.
+
+    ``samples``: their number counts readings, which are seconds here. ``most``: a larger number is refused here.
+    """
 
     ours: str
     unit: str = ""
     example: str = ""
     note: str = ""
+    samples: bool = False
+    most: float = math.inf
 
 
-def _set(option: str, unit: str = "", example: str = "", note: str = "") -> Spelling:
-    return Spelling(f"--set {option}={{}}", unit, example, note)
+def _set(option: str, unit: str = "", example: str = "", note: str = "", *, samples: bool = False) -> Spelling:
+    return Spelling(f"--set {option}={{}}", unit, example, note, samples)
+
+
+_SAMPLE_SECONDS = 5.0
+"""Between two readings of GPU Idle Timeout, where its flag does not say."""
 
 
 _BY_SPELLING: Sequence[tuple[Spelling, str]] = (
@@ -33,9 +44,12 @@ _BY_SPELLING: Sequence[tuple[Spelling, str]] = (
         _set("kill_threshold", "%", "5%"),
         "-t --threshhold-percentage --threshold-percentage --threshold --idle-threshold --utilization-threshold",
     ),
-    (_set("interval", "s", "10s"), "-s --sample-freq --poll-interval --sample-interval"),
-    (Spelling("--set kill_duration=5m", note="samples times seconds"), "-n --num-samples"),
-    (Spelling("--set delay=1m", note="samples times seconds"), "-d --delay-samples"),
+    (
+        Spelling("--set interval={}", "s", "10s", "an interval of 15s at most", most=15.0),
+        "-s --sample-freq --poll-interval --sample-interval",
+    ),
+    (_set("kill_duration", "s", "5m", "samples times seconds", samples=True), "-n --num-samples"),
+    (_set("delay", "s", "1m", "samples times seconds", samples=True), "-d --delay-samples"),
     (_set("aggregate", "", "any"), "-a --all-or-any"),
     (Spelling("", note="`costguard status --watch` shows every reading"), "-x --debug"),
     (
@@ -65,18 +79,55 @@ THEIRS: Mapping[str, Spelling] = {flag: spelling for spelling, flags in _BY_SPEL
 """By their flag, with hyphens for underscores."""
 
 
-def ours(flag: str, arguments: Sequence[str], command: str) -> str:
-    """The hint for a flag of another tool: what to write for `command`, with its value; empty for an unknown flag."""
-    name = flag if not flag.startswith("--") else flag.lower().replace("_", "-")
-    spelling = THEIRS.get(name) or _option(name)
-    if spelling is None:
+def ours(flag: str, arguments: Sequence[str], command: str, known: Collection[str] = ()) -> str:
+    """The hint for a command line with a flag of another tool: all such flags as `command` takes them; empty for an unknown flag.
+
+    ``known``: options of `command` itself, which stay.
+    """
+    if _spelling(flag) is None:
         return ""
-    note = f" ({spelling.note})" if spelling.ours and spelling.note else spelling.note
-    value = _given(flag, arguments) or ""
+    words, notes = [], []
+    for name in dict.fromkeys((*[argument.partition("=")[0] for argument in _options(arguments)], flag)):
+        spelling = _spelling(name) if name not in known else None
+        if spelling is not None:
+            words += [spelling.ours.format(_value(spelling, name, arguments))] if spelling.ours else []
+            notes += [spelling.note] if spelling.note and _told(spelling, _given(name, arguments)) else []
+    note = "; ".join(dict.fromkeys(notes))
+    if not words:
+        return note
+    return f"write `{command} {' '.join(words)}`" + (f" ({note})" if note else "")
+
+
+def _options(arguments: Sequence[str]) -> list[str]:
+    """What stands before a command, and begins with a hyphen."""
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return [argument for argument in arguments[:end] if argument.startswith("-")]
+
+
+def _spelling(flag: str) -> Spelling | None:
+    name = flag if not flag.startswith("--") else flag.lower().replace("_", "-")
+    return THEIRS.get(name) or _option(name)
+
+
+def _number(text: str) -> float:
+    return float(text) if _NUMBER.fullmatch(text) else 0.0
+
+
+def _told(spelling: Spelling, value: str) -> bool:
+    """Whether its note says something of this value."""
+    return spelling.most == math.inf or _number(value) > spelling.most
+
+
+def _value(spelling: Spelling, flag: str, arguments: Sequence[str]) -> str:
+    """The value that was given, as it is written here; an example where there is none that can be."""
+    value = _given(flag, arguments, several=spelling is THEIRS["--gpu-devices"])
     if _NUMBER.fullmatch(value):
+        number = min(float(value), spelling.most)
+        if spelling.samples:
+            number *= _number(_given("-s", arguments) or _given("--sample-freq", arguments)) or _SAMPLE_SECONDS
+        value = f"{number:.10g}" if spelling.samples or number != float(value) else value
         value += spelling.unit
-    value = value if re.fullmatch(r"[\w.%,/:-]+", value) else spelling.example
-    return f"write `{command} {spelling.ours.format(value)}`{note}" if spelling.ours else note
+    return value if re.fullmatch(r"[\w.%,/:-]+", value) else spelling.example
 
 
 def _option(name: str) -> Spelling | None:
@@ -95,11 +146,13 @@ def _example(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value).lower()
 
 
-def _given(flag: str, arguments: Sequence[str]) -> str:
-    """The value that was given with the flag, ``--flag=value`` or ``--flag value``."""
+def _given(flag: str, arguments: Sequence[str], *, several: bool = False) -> str:
+    """The value that was given with the flag, ``--flag=value`` or ``--flag value``; ``several``: with commas. Empty for none."""
     for place, argument in enumerate(arguments):
         if argument.startswith(f"{flag}="):
             return argument.partition("=")[2]
-        if argument == flag and place + 1 < len(arguments) and not arguments[place + 1].startswith("-"):
-            return arguments[place + 1]
+        if argument == flag:
+            rest = arguments[place + 1 :]
+            values = list(itertools.takewhile(lambda word: not word.startswith("-"), rest if several else rest[:1]))
+            return ",".join(values)
     return ""

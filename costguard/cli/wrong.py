@@ -57,7 +57,7 @@ def _option(error: click.NoSuchOption, command: str, arguments: Sequence[str]) -
     message = f"`{command}` has no option {error.option_name}"
     params = error.ctx.command.params if error.ctx else ()
     known = [name for param in params for name in param.opts if name[0] == "-"]
-    if hint := ours(error.option_name, arguments, command if "--set" in known else "costguard run"):
+    if hint := ours(error.option_name, arguments, command if "--set" in known else "costguard run", known):
         return CostguardError(message, hint)
     close = difflib.get_close_matches(error.option_name, known, 1)
     meant = f"; did you mean {close[0]}?" if close else ""

@@ -310,7 +310,10 @@ def test_flags_of_other_tools_get_our_spelling(flag: str, here: Path) -> None:
         ("run --arm_threshold 0.8", "costguard run --set arm_threshold=0.8"),
         ("run --gpu_devices 0,1", "costguard run --set gpu_devices=0,1"),
         ("run --all_or_any any", "costguard run --set aggregate=any"),
-        ("run -t 1 -s 5 -n 60 -d 12", "costguard run --set kill_threshold=1%"),
+        ("run -t 1 -s 5", "costguard run --set kill_threshold=1% --set interval=5s"),
+        ("run --gpu_devices 0 1", "costguard run --set gpu_devices=0,1"),
+        ("run --mode dry-run -n 60 --sample-freq 2", "costguard run --set kill_duration=120s --set interval=2s"),
+        ("run -n=60", "costguard run --set kill_duration=300s"),
         ("run --grace 5m", "costguard run --set grace=5m"),
         ("run --hold-max 5h", "costguard run --set hold.max=5h"),
         ("run --unused_after 2h", "costguard run --set unused_after=2h"),
@@ -324,13 +327,20 @@ def test_the_value_is_carried_over(line: str, spelling: str, here: Path) -> None
     done = CliRunner().invoke(main, line.split())
     assert done.exit_code == 2
     assert f"`{spelling}`" in done.stderr
-    setting = spelling.rpartition(" ")[2]
-    assert (
-        CliRunner()
-        .invoke(main, ["config", "check", "--set", setting, "--set", "fallback=", "--set", "aggregate=all"])
-        .exit_code
-        == 0
+    settings = spelling.split()[spelling.split().index("--set") :]
+    checked = CliRunner().invoke(main, ["config", "check", *settings, "--set", "fallback=", "--set", "aggregate=all"])
+    assert checked.exit_code == 0
+
+
+def test_a_whole_line_of_another_tool_gets_one_answer(here: Path) -> None:
+    """Nobody has to type it once for each flag; what a value cannot be here is said."""
+    done = CliRunner().invoke(
+        main, ["run", "-t", "50", "-s", "30", "-n", "6", "-d", "2", "-a", "any", "-x", "--", "grep", "foo", "-c"]
     )
+    wanted = "--set kill_threshold=50% --set interval=15s --set kill_duration=180s --set delay=60s --set aggregate=any"
+    assert f"`costguard run {wanted}`" in done.stderr
+    assert "an interval of 15s at most" in done.stderr
+    assert "15s at most" not in CliRunner().invoke(main, ["run", "-t", "50", "-s", "5"]).stderr
 
 
 def test_every_verb_that_is_listed_is_known_to_the_hints() -> None:
