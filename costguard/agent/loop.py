@@ -31,6 +31,7 @@ from costguard.agent.task import Part
 from costguard.agent.workers import Workers
 from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Save, Tell
 from costguard.engine.events import Began, Event, Leaving, Outcome, Tick
+from costguard.engine.idleness import concerned
 from costguard.engine.machine import Step, step
 from costguard.engine.narrate import STARTING, Sentence
 from costguard.engine.observation import Observation, Unknown, Veto
@@ -444,9 +445,10 @@ class Loop:
     def _circumstances(self) -> Circumstances:
         state, core = self._last.state, self._last.state.core
         quiet = [0.0 if state.tracks[i].busy else state.at - state.tracks[i].since for i in core.selection.judged]
-        idle = (max if rules_of(self.policy).judges_any else min)(quiet, default=0.0)
+        rules = rules_of(self.policy)
+        idle = (max if rules.judges_any else min)(quiet, default=0.0)
         reason = core.incident.reason if core.incident else ""
-        gpus = tuple([state.gpus[i] for i in core.selection.judged])
+        gpus = tuple([state.gpus[i] for i in concerned(state, rules)])
         return Circumstances(reason, str(self._last.sentence), idle, gpus, core.instance)
 
     def _readings(self) -> list[list[object]]:

@@ -276,3 +276,4 @@ def test_a_command_hears_how_long_it_was_idle(aggregate: str, works: float, low:
     live(host, effective(**{**rules, "kill_duration": 900.0 if aggregate == "all" else 1300.0}))
     (prepared,) = [job for program, job in host.jobs if program == "act" and job["job"] == "act"]
     assert low <= prepared["idle_seconds"] <= high
+    assert len(prepared["gpus"]) == (2 if aggregate == "all" else 1), "and which GPUs that is about"
