@@ -154,6 +154,18 @@ def test_sentinel_tells_how_long_until_it_changes() -> None:
     assert seen == [2, 1, 2, 1, 0, 0]
 
 
+def test_sentinel_counts_longer_than_an_hour() -> None:
+    """The published tool asserts less than 3600."""
+    calls: list[int] = []
+    ours = Sentinel(4000, 0.8, 5000, 0.7, lambda: calls.append(1))
+    for value, ticks in ((0.9, 4000), (0.1, 4999)):
+        for _ in range(ticks):
+            ours.tick(value)
+    assert (ours.state, calls) == (SentinelState.ARMED, [])
+    ours.tick(0.1)
+    assert calls == [1]
+
+
 @pytest.mark.parametrize(
     "values", [(30, 80, 30, 0.7), (30, 0.8, 30, -1), (-1, 0.8, 30, 0.7), (30, 0.8, 0, 0.7), (30, math.nan, 30, 0.7)]
 )
