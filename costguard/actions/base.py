@@ -4,7 +4,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple, Protocol, Self, TypeVar
 
 from costguard.cloud.access import CloudAccess, HostPaths
+from costguard.engine.observation import Device
 from costguard.plans import Plan, Result
+from costguard.tasks.choose import TaskAccess
 
 HookStep = Literal["pre_stop", "undo", "armed", "warning", "cancelled", "post_boot"]
 """The steps of an incident at which a program of the owner may run."""
@@ -39,6 +41,11 @@ class Context(NamedTuple):
     instance: str = ""
     job: Literal["plan", "act", "confirm", "hook"] = "plan"
     step: HookStep = "pre_stop"
+    task: Mapping[str, str] = {}  # the one in which the agent was started
+    task_settings: Mapping[str, object] = {}
+    task_plug_ins: tuple[str, ...] = ()
+    devices: tuple[Device, ...] = ()  # the GPUs that are judged
+    beside: int = 0  # others that this machine shows, and that are none of the task's
     secret_variables: tuple[str, ...] = ()  # of the agent's environment, in which addresses of channels stand
 
     @classmethod
@@ -56,6 +63,9 @@ class Context(NamedTuple):
             host=HostPaths.of(config.get("host", {})),
             providers=tuple(config.get("providers", ())),
             results=f"{places['runtime']}/results" if places else "",
+            task=config.get("guarded", {}),
+            task_settings=config.get("task", {}),
+            task_plug_ins=tuple(config.get("task_plug_ins", ())),
             fallback=action in policy.get("fallback", ()),
             secret_variables=tuple(_secret_variables(config.get("notify", {}).get("channels"))),
         )
@@ -69,6 +79,11 @@ class Context(NamedTuple):
     def access(self) -> CloudAccess:
         """What leads to this machine's cloud."""
         return CloudAccess(self.providers, self.cloud, self.host)
+
+    @property
+    def task_access(self) -> TaskAccess:
+        """What leads to the task in which the agent runs."""
+        return TaskAccess(self.task_plug_ins, self.task_settings, self.host.procfs)
 
 
 def _secret_variables(channels: object) -> Iterator[str]:

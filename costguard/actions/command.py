@@ -67,6 +67,8 @@ def variables(context: Context) -> dict[str, str]:
         "gpus": ",".join(context.gpus),
         "sentence": context.sentence,
         "instance": context.instance,
+        "task": context.task.get("id", ""),
+        "task_kind": context.task.get("own_kind", ""),
     }
 
 

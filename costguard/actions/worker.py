@@ -15,6 +15,7 @@ from costguard.actions.base import Action, Context, DryRunError
 from costguard.actions.cloud import CloudAction
 from costguard.actions.command import Command
 from costguard.actions.end_process import EndProcess
+from costguard.actions.end_task import EndTask
 from costguard.actions.job import ActionAnswer, Release
 from costguard.actions.reboot import Reboot
 from costguard.actions.shutdown import Shutdown
@@ -34,6 +35,7 @@ _ALL: tuple[Action[Any], ...] = (  # Any: each action has facts of its own kind,
     Reboot(),
     Command(),
     EndProcess(),
+    EndTask(),
 )
 
 ACTIONS = {action.name: action for action in _ALL}

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from costguard.engine.observation import Device
+
 
 class Circumstances(NamedTuple):
     """Facts for an action and the record of it, beside its effect."""
@@ -11,3 +13,5 @@ class Circumstances(NamedTuple):
     idle_seconds: float = 0.0
     gpus: tuple[str, ...] = ()
     instance: str = ""
+    devices: tuple[Device, ...] = ()  # that are judged
+    beside: int = 0  # GPUs that are seen, and are none of the task that is guarded

@@ -4,8 +4,9 @@ Nothing here decides. What the reader needs to go on where its predecessor ended
 that were known) goes into its next job, and into the saved state.
 """
 
+import os
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from costguard.agent import decode
 from costguard.agent.reader import HANDED, NOT_YET, ReaderProcess, Rhythm
@@ -16,6 +17,9 @@ from costguard.engine.state import State
 from costguard.engine.tracks import is_busy
 from costguard.host.ports import Host, Report
 from costguard.readers.nvml.job import NvmlJob
+
+if TYPE_CHECKING:
+    from costguard.agent.task_gpus import TaskGpus
 
 FIND_EVERY_SECONDS = 86400.0
 """Between two messages about one finding of one GPU; a restarted guard may repeat it sooner."""
@@ -65,17 +69,28 @@ class GpuSide:
         """When the reader saw once more what the last answer says, and left that unsaid until the one that is observed now."""
         self._met: dict[str, Device] = {}  # the devices that they told of
         self._place: Mapping[str, Any] = config.get("host", {})
+        self.task = self._task_of(config)
         left = {name: handed[name] for name in HANDED if isinstance(handed.get(name), dict)}
         self.reader = self._start(left, detached=detached)
 
     def adopt(self, config: Mapping[str, Any]) -> None:
         """Work under this configuration: a new reader, should it have to look elsewhere."""
+        if (self.task is None) != (config["policy"].get("scope") != "task"):
+            self.task = self._task_of(config)
         place = config.get("host", {})
         if place != self._place:
             self._place = place
             self.reader.stop()
             self._whole = _NONE  # the next one numbers its answers anew
             self.reader = self._start(self.reader.handed, detached=self.reader.detached)
+
+    def _task_of(self, config: Mapping[str, Any]) -> "TaskGpus | None":
+        """The scope of a guard that guards a task; None for the machine."""
+        if config["policy"].get("scope") != "task":
+            return None
+        from costguard.agent.task_gpus import TaskGpus  # here: most agents guard a machine
+
+        return TaskGpus(os.environ, self._report)
 
     def _start(self, handed: Mapping[str, Any], *, detached: bool) -> ReaderProcess:
         return ReaderProcess(self._host, "nvml", self._job, handed=handed, detached=detached)
@@ -165,7 +180,7 @@ class GpuSide:
         if self._work or self._unseen:
             found = self._with_overheard(found, now, rules)
         self._observed = now
-        return found, met
+        return (found if self.task is None else self.task.narrow(found, self._devices)), met
 
     def _observe(self, now: float) -> tuple[Observation, Devices | None]:
         answer, met = self._answer, None
@@ -240,10 +255,13 @@ class GpuSide:
         fresh = []
         for gpu, (code, words) in self.found.items():
             told = self._found.get((gpu, code))
-            if gpu in self._known and (told is None or now - told >= FIND_EVERY_SECONDS):
+            if self._concerns(gpu) and (told is None or now - told >= FIND_EVERY_SECONDS):
                 self._found[gpu, code] = now
                 fresh.append(Finding(now, gpu, code, words))
         return fresh
+
+    def _concerns(self, gpu: str) -> bool:
+        return gpu in self._known and (self.task is None or gpu in (self.task.keys or ()))
 
     def note(self, gpu: str) -> str:
         """The same in a few words, for beside a reading."""

@@ -34,7 +34,7 @@ from costguard.engine.events import Began, Event, Leaving, Outcome, Tick
 from costguard.engine.idleness import concerned
 from costguard.engine.machine import Step, step
 from costguard.engine.narrate import STARTING, Sentence
-from costguard.engine.observation import Observation, Unknown, Veto
+from costguard.engine.observation import Device, Observation, Unknown, Veto
 from costguard.engine.policy import Policy
 from costguard.engine.rules import highest_threshold, rules_of
 from costguard.engine.saving import hook_works
@@ -51,7 +51,7 @@ LEAVE_WITHIN_SECONDS = 2.0
 LAST_MESSAGES_SECONDS = 5.0
 """How long a guard that ends waits for its files, and for messages on their way to people."""
 
-KEPT = ("paths", "environment")
+KEPT = ("paths", "environment", "guarded")
 """What a reload leaves as it was at the start of the process."""
 
 CLOCK_SET_WITHIN_SECONDS = 3600.0
@@ -440,6 +440,8 @@ class Loop:
         """What every message gets beside the engine's own facts."""
         facts = {"sentence": str(self._last.sentence), "readings": self._readings(), **self.cloud.message_facts}
         seen = {"keeps": self.host_side.words(at), "lately": self.host_side.lately(at)}
+        if guarded := self.config.get("guarded"):
+            facts["task"] = guarded["words"] + (f" of {guarded['owner']}" if guarded.get("owner") else "")
         return {**facts, **{name: words for name, words in seen.items() if words}}
 
     def _circumstances(self) -> Circumstances:
@@ -449,7 +451,16 @@ class Loop:
         idle = (max if rules.judges_any else min)(quiet, default=0.0)
         reason = core.incident.reason if core.incident else ""
         gpus = tuple([state.gpus[i] for i in concerned(state, rules)])
-        return Circumstances(reason, str(self._last.sentence), idle, gpus, core.instance)
+        return Circumstances(reason, str(self._last.sentence), idle, gpus, core.instance, *self._task_devices(core))
+
+    def _task_devices(self, core: Core) -> tuple[tuple[Device, ...], int]:
+        """The devices that are judged for a task, and how many others there are; nothing where the machine is guarded."""
+        task = self.gpu_side.task
+        if task is None:
+            return (), 0
+        devices = {device.key: device for device in core.selection.devices}
+        keys = [self._last.state.gpus[i] for i in core.selection.judged]
+        return tuple([devices.get(key, Device(key)) for key in keys]), task.beside
 
     def _readings(self) -> list[list[object]]:
         """Label, load (None: unknown) and text of each GPU, for messages and records."""

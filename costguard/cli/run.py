@@ -27,6 +27,7 @@ NO_HARDWARE = "No NVIDIA GPU on this machine, so there is nothing to watch: cost
         "costguard run --set kill_duration=30m --set grace=15m",
         "sudo costguard run --live --set kill_action=stop",
         "costguard run --preset gpu-sentinel --live && ./next-job.sh",
+        "costguard run --live --set kill_action=end_task --state-dir /tmp/watch &",
     ),
 )
 @click.argument("program", nargs=-1, metavar="")
@@ -37,6 +38,7 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     It runs until it is stopped. Without --live it only says what it would do. On a machine without NVIDIA
     hardware it says so and exits with code 0; with code 3 if another agent uses the same folder.
     """
+    from costguard.cli.guarded import task_of
     from costguard.cli.hardware import nvidia_hardware
     from costguard.cli.instance import instance_of
     from costguard.config.addresses import lacks, missing
@@ -64,10 +66,16 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
         about = f"Settings: {origin(loaded)}; state in {loaded.paths.state}. For details: `costguard config check`."
         _say(f"costguard watches this machine. {mode}", idle, about)
     effective = build(loaded)
+    guarded = task_of(effective)
     environment, left_out = clean(os.environ, os.geteuid())
     _say(*left_out)
     try:
-        own = {"environment": _own_variables(), "instance": instance_of(effective), "unaddressed": missing(effective)}
+        own = {
+            "environment": _own_variables(),
+            "guarded": guarded,
+            "instance": instance_of(effective),
+            "unaddressed": missing(effective),
+        }
         exec_guard(effective | own, environment)
     except OSError as error:
         raise CostguardError(

@@ -125,8 +125,8 @@ def _tell(number: int, _frame: FrameType | None) -> NoReturn:
 def _chosen(answer: Mapping[str, Any], wanted: Sequence[str]) -> "list[Gpu]":
     """The GPUs that get a load. Raises CostguardError."""
     from costguard.agent import decode
+    from costguard.agent.granted import granted
     from costguard.engine.observation import Observation
-    from costguard.tree.granted import granted
     from costguard.workloads.stress import Gpu
 
     if not answer or answer.get("error") or "info" not in answer:

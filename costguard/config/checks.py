@@ -8,9 +8,10 @@ from costguard.config.plug_ins import INSTALLED
 from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
 from costguard.config.sources import Problem, Value
+from costguard.config.task_plug_ins import INSTALLED as TASK_PLUG_INS
 from costguard.config.types import ActionName
 from costguard.config.values import REFERENCE, seconds, show_seconds, show_share
-from costguard.engine.policy import CLOUD_ACTIONS, MACHINE_ACTIONS, MACHINE_THRESHOLD_LIMIT
+from costguard.engine.policy import CLOUD_ACTIONS, END_TASK, MACHINE_ACTIONS, MACHINE_THRESHOLD_LIMIT
 from costguard.record_address import overwrites
 
 LIVE_MINIMUM_SECONDS = 600.0
@@ -130,9 +131,27 @@ def _actions(settings: Settings) -> Iterator[Problem]:
             "end_process cannot fail, so nothing follows it; allowed: no fallback",
             involves=("kill_action",),
         )
+    yield from _task(settings, chain)
     if "command" in chain and not settings.actions.command.run:
         text = "the action `command` has nothing to run; allowed: a program and its arguments"
         yield Problem("actions.command.run", text, involves=("kill_action", "fallback"))
+
+
+def _task(settings: Settings, chain: tuple[str, ...]) -> Iterator[Problem]:
+    """A guard of a task judges the GPUs of that task, which are not all of the machine, and ends nothing else."""
+    if END_TASK not in chain:
+        return
+    others = [action for action in chain if action in MACHINE_ACTIONS]
+    if others:
+        text = f"a guard of a task judges that task's GPUs alone, so it ends no machine ({', '.join(others)})"
+        yield Problem("fallback", f"{text}; allowed: end_task with command", involves=("kill_action",))
+    if settings.gpu_devices:
+        text = "the GPUs of the task are those that its scheduler gave it"
+        yield Problem("gpu_devices", f'{text}; allowed with end_task: ["all"]', involves=("kill_action", "fallback"))
+    if settings.task.scheduler not in {"auto", "none", *TASK_PLUG_INS}:
+        known = ", ".join(("auto", "none", *TASK_PLUG_INS))
+        text = f"no plug-in for tasks has this name, so end_task has nobody to ask; allowed: {known}"
+        yield Problem("task.scheduler", text, involves=("kill_action", "fallback"))
 
 
 def _deadline(settings: Settings) -> Iterator[Problem]:

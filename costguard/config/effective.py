@@ -1,11 +1,12 @@
 """The effective configuration: plain JSON values, as the guard gets them."""
 
 from costguard import __version__
-from costguard.config import plug_ins
+from costguard.config import plug_ins, task_plug_ins
 from costguard.config.load import LoadedConfiguration
 from costguard.config.schema import Settings
 from costguard.config.sense_options import hatches
 from costguard.config.show import origin
+from costguard.engine.policy import END_TASK
 from costguard.readers.host.senses import SENSES
 
 UNREACHED_WAIT_SECONDS = 1800.0
@@ -27,8 +28,10 @@ def build(loaded: LoadedConfiguration) -> dict[str, object]:
         "heartbeat": settings.heartbeat.model_dump(mode="json"),
         "notify": settings.notify.model_dump(mode="json"),
         "host": settings.host.model_dump(mode="json"),
-        "senses": senses(settings),
+        "senses": senses(settings, "senses.enabled" in loaded.written),
+        "task": settings.task.model_dump(mode="json"),
         "providers": plug_ins.entries(),
+        "task_plug_ins": task_plug_ins.entries(),
         "paths": loaded.paths._asdict(),
         "source": loaded.source,
         "origin": origin(loaded),
@@ -37,22 +40,45 @@ def build(loaded: LoadedConfiguration) -> dict[str, object]:
     }
 
 
-def senses(settings: Settings) -> dict[str, object]:
-    """What the host reader looks for; ``hatch`` on a sense: what it sees blocks every stop."""
+def senses(settings: Settings, wanted: bool = True) -> dict[str, object]:
+    """What the host reader looks for; ``hatch`` on a sense: what it sees blocks every stop.
+
+    For a task only if it is ``wanted``: what else goes on on a machine of several tasks says nothing of this one.
+    """
     found = settings.senses.model_dump(mode="json")
+    if _guards_task(settings):
+        found["enabled"] = settings.senses.enabled and wanted
+        found["cluster"]["enabled"] = False  # that this is a node of a cluster is why it is guarded so
     for row in SENSES:
         found[row.name]["hatch"] = hatches(row, found[row.name])
     return found
 
 
+def _guards_task(settings: Settings) -> bool:
+    return END_TASK in (settings.kill_action, *settings.fallback)
+
+
 def policy(settings: Settings) -> dict[str, object]:
     """The fields of `costguard.engine.policy.Policy`."""
-    tables = {"deadline", "hold", "actions", "cloud", "sink", "hooks", "heartbeat", "notify", "host", "senses", "admin"}
+    tables = {
+        "deadline",
+        "hold",
+        "actions",
+        "cloud",
+        "sink",
+        "hooks",
+        "heartbeat",
+        "notify",
+        "host",
+        "senses",
+        "admin",
+        "task",
+    }
     fields = settings.model_dump(mode="json", exclude=tables | {"preset"})
     deadline = settings.deadline
     return {
         **fields,
-        "scope": "machine",
+        "scope": "task" if _guards_task(settings) else "machine",
         "lifetime": deadline.lifetime,
         "lease_until": deadline.lease,
         "budget": deadline.budget,

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from costguard.config import checks, drop_ins, ownership, paths
+from costguard.config import checks, drop_ins, ownership, paths, plug_ins, task_plug_ins
 from costguard.config.options import NAME, OPTIONS, find, generic, is_table_of_tables
-from costguard.config.plug_ins import UNFIT
 from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
 from costguard.config.sources import Layer, Problem, Value, read_command_line, read_environment
@@ -18,6 +17,10 @@ from costguard.errors import USAGE, CostguardError
 
 RANGED = ("greater_than", "less_than")
 """Beginnings of pydantic's error types for a number out of range."""
+
+
+_OF_PLUG_INS: dict[str, Mapping[str, str]] = {"cloud": plug_ins.UNFIT, "task": task_plug_ins.UNFIT}
+"""Tables in which plug-ins have tables of their own, with those whose options cannot be read."""
 
 
 class ConfigurationError(CostguardError):
@@ -212,10 +215,11 @@ def _unknown(path: str, value: object) -> str:
     if is_table_of_tables(outer) and generic(path) == path:
         return f"{name!r} is not a valid name; allowed: small letters, digits, - and _, but not terminal or wall"
     path, table = generic(path), generic(path).rpartition(".")[0]
-    if table.startswith("cloud.") and table not in tables:
-        if why := UNFIT.get(table.split(".")[1]):
+    kind = table.partition(".")[0]
+    if table.startswith(tuple(f"{one}." for one in _OF_PLUG_INS)) and table not in tables:
+        if why := _OF_PLUG_INS[kind].get(table.split(".")[1]):
             return f"the options of this plug-in cannot be read ({why}); allowed: none, until it is fixed"
-        with_own = sorted(known.removeprefix("cloud.") for known in tables if known.startswith("cloud."))
+        with_own = sorted(known.removeprefix(f"{kind}.") for known in tables if known.startswith(f"{kind}."))
         return f"no installed plug-in with that name has its own options; allowed: {', '.join(with_own) or 'none'}"
     siblings = [known for known in OPTIONS if known.rpartition(".")[0] == table]
     elsewhere = [known for known in OPTIONS if known.rpartition(".")[2] == key]

@@ -4,7 +4,7 @@ They are found through their entry points and imported, which is cheap (`costgua
 cannot be loaded has no options here; plans and `doctor` say why.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import entry_points
 from typing import Any, Literal
 
@@ -50,21 +50,32 @@ def files() -> list[tuple[str, str]]:
 
 def tables(section: type[Any], option: Callable[..., Any]) -> type[Any]:
     """A base for the model of ``[cloud]`` with an inner table for each plug-in that has options of its own."""
+    named = [(name, f"Options of {provider.name} alone.", own(name)) for name, provider in INSTALLED.items()]
+    return table_of("PlugIns", named, section, option, UNFIT)
+
+
+def table_of(
+    kind: str,
+    named: Iterable[tuple[str, str, tuple[Setting, ...]]],
+    section: type[Any],
+    option: Callable[..., Any],
+    unfit: dict[str, str],
+) -> type[Any]:
+    """The same for any plug-ins: name, what its table is for, options. One that does not fit goes to ``unfit``, with why."""
     inner: dict[str, Any] = {}
-    for name, provider in INSTALLED.items():
-        fields: dict[str, Any] = {setting.name: (_type(setting), _option(setting, option)) for setting in own(name)}
+    for name, about, settings in named:
+        fields: dict[str, Any] = {setting.name: (_type(setting), _option(setting, option)) for setting in settings}
         if not fields:
             continue
         try:
-            about = f"Options of {provider.name} alone."
-            table = create_model(f"Cloud_{name}", __base__=section, __doc__=about, **fields)
+            table = create_model(f"{kind}_{name}", __base__=section, __doc__=about, **fields)
             inner[name] = (table, table())
-            if name not in create_model("PlugIns", __base__=section, **inner).model_fields:
+            if name not in create_model(kind, __base__=section, **inner).model_fields:
                 raise ValueError("a table cannot have this name")  # noqa: TRY301 - reported as the library's own errors
         except Exception as error:  # noqa: BLE001 - foreign code: whatever is wrong with it, the other plug-ins count
             inner.pop(name, None)
-            UNFIT[name] = " ".join(str(error).split())
-    return create_model("PlugIns", __base__=section, **inner)
+            unfit[name] = " ".join(str(error).split())
+    return create_model(kind, __base__=section, **inner)
 
 
 def _type(setting: Setting) -> Any:  # noqa: ANN401 - an annotation

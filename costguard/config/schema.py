@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from costguard.config import plug_ins, sense_options
+from costguard.config import plug_ins, sense_options, task_plug_ins
 from costguard.config.types import (
     DURATION,
     KINDS,
@@ -33,7 +33,7 @@ from costguard.config.types import (
 )
 from costguard.engine import deadlines
 
-ACTIONS = "stop, terminate, hibernate (cloud); shutdown, reboot (guest); end_process; command"
+ACTIONS = "stop, terminate, hibernate (cloud); shutdown, reboot (guest); end_task (cluster); end_process; command"
 
 _LIVE = "live machine actions at least 10m"
 _DELAY = f"{DURATION}, at most 4m: an action that shows no effect within 5m counts as failed"
@@ -121,7 +121,7 @@ class CommandAction(Section):
     """The action `command`: a program of yours."""
 
     run: Command = option(
-        "Program and arguments; no shell. {incident} {reason} {idle_seconds} {gpus} {sentence} {instance} are filled in.",
+        "Program and arguments; no shell. {incident} {reason} {idle_seconds} {gpus} {sentence} {instance} {task} {task_kind} are filled in.",
         [],
         example=["/usr/local/bin/release-node", "--reason", "{reason}"],
     )
@@ -244,6 +244,33 @@ class Cloud(_PlugIns):
         "1m",
         example="10m",
         le=deadlines.ACTION_SPREAD_LONGEST_SECONDS,
+    )
+
+
+if TYPE_CHECKING:
+
+    class _TaskPlugIns(Section):
+        """The tables of the installed plug-ins for tasks: ``[task.NAME]``."""
+
+else:
+    _TaskPlugIns = task_plug_ins.tables(Section, option)
+
+
+class TaskSection(_TaskPlugIns):
+    """The task of a cluster's scheduler that `end_task` ends: the one in which costguard was started. See docs/tasks.md."""
+
+    scheduler: str = option(
+        "The plug-in for tasks. `auto`: the one that recognises where costguard was started.",
+        "auto",
+        example="none",
+        allowed="auto, none, or the name of an installed plug-in (docs/tasks.md)",
+        pattern=r"^[A-Za-z0-9_.-]+$",
+    )
+    elsewhere: Literal["refuse", "end"] = option(
+        "For a task that also has GPUs on other machines, which cannot be seen from here: `refuse` never ends it and tells "
+        "people; `end` ends it when its part here is idle.",
+        "refuse",
+        example="end",
     )
 
 
@@ -539,7 +566,9 @@ class Settings(Section):
         False,
     )
     delay: Duration = option(
-        "With `end_process` and `command`: nothing is judged for this long after costguard starts.", "0s", example="1m"
+        "With `end_process`, `end_task` and `command`: nothing is judged for this long after costguard starts.",
+        "0s",
+        example="1m",
     )
     grace: Duration = option("Time from a delivered warning to the action.", "10m", example="15m")
     boot_grace: Duration = option(
@@ -566,7 +595,8 @@ class Settings(Section):
         ge=14400,
     )
     kill_action: ActionName = option(
-        "What to do with an idle machine. `end_process` only ends costguard itself, with exit code 0.",
+        "What to do with an idle machine. `end_task` ends the task of a cluster in which costguard runs, and no machine. "
+        "`end_process` only ends costguard itself, with exit code 0.",
         "stop",
         example="shutdown",
         allowed=ACTIONS,
@@ -596,6 +626,7 @@ class Settings(Section):
     hold: HoldSection = HoldSection()
     actions: Actions = Actions()
     cloud: Cloud = Cloud()
+    task: TaskSection = TaskSection()
     sink: Sink = Sink()
     hooks: Hooks = Hooks()
     heartbeat: HeartbeatSection = HeartbeatSection()

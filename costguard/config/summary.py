@@ -17,6 +17,7 @@ _DEEDS = {
     "shutdown": "the operating system shuts down",
     "reboot": "the operating system reboots",
     "end_process": "costguard itself ends with exit code 0 and the machine keeps running",
+    "end_task": "the scheduler is asked to end this task, and the machine goes on",
     "command": "your command runs",
 }
 

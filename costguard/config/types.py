@@ -204,5 +204,5 @@ Channels = Annotated[tuple[Literal["terminal", "wall"], ...], BeforeValidator(va
 Kinds = Annotated[tuple[str, ...], BeforeValidator(values.names), AfterValidator(_kinds)]
 UrlReference = Annotated[str, AfterValidator(_reference)]
 Currency = Annotated[str, Field(pattern=r"^[A-Z]{3}$"), AllowedForm("three capital letters (ISO 4217)")]
-ActionName = Literal["stop", "terminate", "hibernate", "shutdown", "reboot", "end_process", "command"]
+ActionName = Literal["stop", "terminate", "hibernate", "shutdown", "reboot", "end_process", "end_task", "command"]
 ActionNames = Annotated[tuple[ActionName, ...], BeforeValidator(values.names)]

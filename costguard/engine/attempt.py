@@ -4,7 +4,7 @@ from costguard.engine import deadlines
 from costguard.engine.effects import Abandon, Confirm, Go, Leave, Prepare
 from costguard.engine.events import Outcome
 from costguard.engine.plans import REFUSED, first_link, refusal, third_stop
-from costguard.engine.policy import CLOUD_ACTIONS
+from costguard.engine.policy import REPEATABLE
 from costguard.engine.rules import DAY_SECONDS, is_machine_action, reached
 from costguard.engine.saving import hook_ended
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, UNDATED, WARNING, Attempt, Incident, Verdict
@@ -199,7 +199,7 @@ def attempt_failed(turn: Turn, incident: Incident, status: str, detail: str, at:
 
 def _repeatable(turn: Turn, incident: Incident) -> bool:
     """Whether what was released, and certainly failed, may be tried once more; a guest action runs at most once."""
-    return incident.action in CLOUD_ACTIONS and incident.link < len(turn.rules.actions)  # else another policy has come
+    return incident.action in REPEATABLE and incident.link < len(turn.rules.actions)  # else another policy has come
 
 
 def _next_link(turn: Turn, incident: Incident, detail: str, at: float) -> None:

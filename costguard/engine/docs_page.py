@@ -14,7 +14,7 @@ for people. The agent, the simulation and your own programs (`costguard.engine`)
 - *Load* is the highest utilisation of a GPU's engines since the tick before. *Signs of work* are anything else above
   the noise: power above the idle baseline, bytes moved, processes at work.
 - A machine action (stop, terminate, hibernate, shutdown, reboot) needs **every** GPU of the machine quiet (load below
-  the threshold, and no sign) over the whole window, whatever `aggregate` and `gpu_devices` say. `end_process` and
+  the threshold, and no sign) over the whole window, whatever `aggregate` and `gpu_devices` say. `end_process`, `end_task` and
   `command` go by the load of the selected GPUs alone.
 - Every time is measured on a clock that counts suspended time; setting the wall clock changes nothing.
 - A deadline is not idleness: it acts, after its warning, although a GPU cannot be read, once that GPU has not been seen

@@ -42,6 +42,8 @@ def _check_act(after: State, rules: Rules) -> None:
         raise InvariantError("I2: no action before people were warned for as long as `grace`")
     if not reached(after.at, may_act_at(core, rules)):
         raise InvariantError("I9: no own stop within boot_grace")
+    if policy.ends_task and (policy.scope != "task" or policy.ends_machine):
+        raise InvariantError("a task is ended by a guard of its own GPUs alone, which ends no machine")
     if core.people.holds or core.notice.due is not None:
         raise InvariantError("no action against a hold or a notice")
     if reason_of(incident).heeds_vetoes and heeded(after, rules):

@@ -15,7 +15,7 @@ GPUS_NAMED = 8
 QUIET_THRESHOLD_LIMIT = 0.05
 """The highest threshold below which a GPU is called quiet."""
 
-NO_BILL = frozenset(("command", "end_process", "reboot"))
+NO_BILL = frozenset(("command", "end_process", "end_task", "reboot"))
 """Actions of which nobody knows that they end a bill."""
 
 STARTING = "STARTING"

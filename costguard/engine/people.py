@@ -101,7 +101,11 @@ def _extend(turn: Turn, at: float, extension: Hold, key: str) -> None:
     _tell(turn, at, "deadline_extended", key, facts, always=extension.uid == ROOT)
 
 
-BEGUN = {"command": "the command has already been started", "end_process": "the processes are already being ended"}
+BEGUN = {
+    "command": "the command has already been started",
+    "end_process": "the processes are already being ended",
+    "end_task": "the end of the task has already been requested",
+}
 """What has begun of an action that asks nobody."""
 
 

@@ -6,7 +6,13 @@ MACHINE_ACTIONS = frozenset({"stop", "terminate", "hibernate", "shutdown", "rebo
 """Actions that end or restart the whole machine; only these need every GPU quiet."""
 
 CLOUD_ACTIONS = frozenset({"stop", "terminate", "hibernate"})
-"""Requests to a cloud: where certainly nothing was accepted, the same one may be sent again. Anything else runs at most once."""
+"""Requests to a cloud."""
+
+END_TASK = "end_task"
+"""The request to a cluster's scheduler to end the one task that is guarded; it ends no machine."""
+
+REPEATABLE = CLOUD_ACTIONS | {END_TASK}
+"""Where certainly nothing was accepted, the same request may be sent again. Anything else runs at most once."""
 
 MACHINE_THRESHOLD_LIMIT = 0.20
 """No machine action above this load unless the owner sets ``stop_below_load``."""
@@ -64,6 +70,11 @@ class Policy(NamedTuple):
     def actions(self) -> tuple[str, ...]:
         """The action and its fall-back list, in the order in which they are tried."""
         return (self.kill_action, *self.fallback)
+
+    @property
+    def ends_task(self) -> bool:
+        """Whether any link of the list ends a task, whose own GPUs are judged, and no others."""
+        return END_TASK in self.actions
 
     @property
     def ends_machine(self) -> bool:

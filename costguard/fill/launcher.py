@@ -8,6 +8,7 @@ import select
 import signal
 import sys
 
+from costguard.agent.granted import VISIBLE
 from costguard.background import mark_on
 from costguard.engine.words import several, spell
 from costguard.fill import NAME
@@ -18,7 +19,6 @@ from costguard.process.wire import from_line
 from costguard.tree import group
 from costguard.tree.begin import CANNOT_RUN, Background, Begin, begin
 from costguard.tree.ending import Ending
-from costguard.tree.granted import VISIBLE
 from costguard.tree.jobs import Finish, Origin
 from costguard.tree.members import OwnTree, mark_of
 from costguard.tree.processes import Process, find, named

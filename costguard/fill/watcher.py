@@ -5,6 +5,7 @@ import sys
 import time
 
 from costguard.agent import decode
+from costguard.agent.granted import granted
 from costguard.agent.reader import ReaderProcess
 from costguard.engine.observation import Device, Observation, Reading
 from costguard.fill import NAME
@@ -19,7 +20,6 @@ from costguard.readers.host.sense import Moment, Place
 from costguard.readers.host.terminals import Terminals
 from costguard.readers.nvml.job import NvmlJob
 from costguard.tree.ending import end_orphaned
-from costguard.tree.granted import granted
 from costguard.tree.machine import Machine, first_line
 from costguard.tree.members import Followed
 from costguard.tree.processes import find

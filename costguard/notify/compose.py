@@ -6,9 +6,10 @@ makes the text shorter, never wrong. Durations are seconds, loads 0 to 1, dates 
 ===================  ================================================================================
 machine              name of the machine (the worker fills in the host name)
 instance             id of the instance
+task                 the task that is guarded, and whose it is
 incident             id of the incident
 mode                 ``live``; anything else is a dry run
-action               ``stop``, ``terminate``, ``hibernate``, ``shutdown``, ``reboot``, ``command``, ``end_process``
+action               ``stop``, ``terminate``, ``hibernate``, ``shutdown``, ``reboot``, ``command``, ``end_process``, ``end_task``
 reason               ``idle``, ``unused``, ``deadline``, ``unknown``, ``person``
 owner                who asked for the stop or the hold
 sentence             the engine's sentence: state, cause, next step

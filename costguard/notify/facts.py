@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from costguard.engine.policy import END_TASK
 from costguard.engine.words import clock, duration
 
 DAY = 86400.0
@@ -27,6 +28,7 @@ DEEDS = {
     "shutdown": Deed("{}", "be shut down", "is being shut down", "shutdown"),
     "reboot": Deed("{}", "be rebooted", "is being rebooted", "reboot"),
     "command": Deed("the configured command on {}", "be run", "is being run", "command"),
+    END_TASK: Deed("the task on {}", "be ended", "is being ended", "end of the task"),
     "end_process": Deed("costguard on {}", "end with exit code 0", "is ending with exit code 0", "exit of costguard"),
 }
 _ANY = Deed("{}", "be acted on", "is being acted on", "action")
@@ -88,6 +90,8 @@ class Facts:
     @property
     def subject(self) -> str:
         """What the action happens to."""
+        if self.text("task") and self.text("action") == END_TASK:
+            return f"{self.text('task')} on {self.machine}"
         return self.deed.subject.format(self.machine)
 
     @property

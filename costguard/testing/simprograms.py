@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from costguard.config.job import Configured
-from costguard.engine.policy import CLOUD_ACTIONS
+from costguard.engine.policy import REPEATABLE
 from costguard.host.files import COMMITMENTS
 from costguard.notify.job import Told
 from costguard.process.wire import to_line
@@ -352,7 +352,7 @@ class Actor(Program):
             self.world.results[self.job["attempt"]]["running"] = False
             return
         action = self.job["action"]
-        if self.fault != "fail" or action not in CLOUD_ACTIONS:  # a guest action fails only after it was begun
+        if self.fault != "fail" or action not in REPEATABLE:  # a guest action fails only after it was begun
             self.host.watch.acted(self.world.instant(), self.job)
         status = {"command": "done"}.get(action, "accepted")
         if self.fault == "fail":

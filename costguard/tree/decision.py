@@ -1,12 +1,12 @@
 """The engine as it judges a tree: one policy, and what its verdict says to people."""
 
+from costguard.agent.granted import Granted
 from costguard.engine import Device, Known, Observation, Outcome, Policy, State, Step, Tick, initial, step
 from costguard.engine.effects import Effect, Leave, Tell
 from costguard.engine.idleness import concerned
 from costguard.engine.rules import rules_of
 from costguard.engine.state import OPEN
 from costguard.engine.words import percent, spell
-from costguard.tree.granted import Granted
 from costguard.tree.jobs import Judgement
 
 UNKNOWN_ALARM_SECONDS = 60.0

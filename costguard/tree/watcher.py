@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 
 from costguard.agent.gpu_side import GpuSide
+from costguard.agent.granted import Granted, granted
 from costguard.agent.reader import NOT_YET
 from costguard.engine import Device, Known, Observation, Tick, Unknown
 from costguard.engine.rules import rules_of
@@ -18,7 +19,6 @@ from costguard.host.ports import Ended, HostEvent, Instant, Line
 from costguard.process.wire import from_line, to_line
 from costguard.tree.decision import Decision, called, policy_of
 from costguard.tree.ending import end_orphaned
-from costguard.tree.granted import Granted, granted
 from costguard.tree.jobs import Launched, WatchJob, Word
 from costguard.tree.machine import Machine, first_line
 from costguard.tree.members import Followed

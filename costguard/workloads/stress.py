@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from costguard.agent.granted import VISIBLE
 from costguard.process.child import Child, EndedError, SilentError
 from costguard.readers.nvml.job import NvmlJob
-from costguard.tree.granted import VISIBLE
 
 LOAD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "load.py")
 

@@ -13,18 +13,18 @@ variable "mode" {
 }
 
 variable "kill_action" {
-  description = "What to do with an idle machine. `end_process` only ends costguard itself, with exit code 0. Allowed: stop, terminate, hibernate (cloud); shutdown, reboot (guest); end_process; command. Default: stop."
+  description = "What to do with an idle machine. `end_task` ends the task of a cluster in which costguard runs, and no machine. `end_process` only ends costguard itself, with exit code 0. Allowed: stop, terminate, hibernate (cloud); shutdown, reboot (guest); end_task (cluster); end_process; command. Default: stop."
   type        = string
   default     = null
 
   validation {
-    condition     = var.kill_action == null || contains(["stop", "terminate", "hibernate", "shutdown", "reboot", "end_process", "command"], coalesce(var.kill_action, "-"))
-    error_message = "`kill_action` is one of: stop, terminate, hibernate (cloud); shutdown, reboot (guest); end_process; command."
+    condition     = var.kill_action == null || contains(["stop", "terminate", "hibernate", "shutdown", "reboot", "end_process", "end_task", "command"], coalesce(var.kill_action, "-"))
+    error_message = "`kill_action` is one of: stop, terminate, hibernate (cloud); shutdown, reboot (guest); end_task (cluster); end_process; command."
   }
 }
 
 variable "fallback" {
-  description = "Tried in this order after a technical failure; a refusal is never bypassed. Allowed: a list without repetition of stop, terminate, hibernate (cloud); shutdown, reboot (guest); end_process; command. Default: nothing."
+  description = "Tried in this order after a technical failure; a refusal is never bypassed. Allowed: a list without repetition of stop, terminate, hibernate (cloud); shutdown, reboot (guest); end_task (cluster); end_process; command. Default: nothing."
   type        = list(string)
   default     = null
 }

@@ -187,7 +187,7 @@ def test_what_its_cloud_cannot_do_is_refused_beforehand(rented: Rented) -> None:
     assert good.returncode == 0, good.stderr
     refused = rented.run("config", "check", **{"kill_action": "stop", "fallback": "hibernate", "sink.tag": "true"})
     assert refused.returncode == 2, refused.stdout
-    allowed = "allowed: terminate, shutdown, reboot, end_process, command"
+    allowed = "allowed: terminate, shutdown, reboot, end_process, end_task, command"
     for option, words in (("kill_action", allowed), ("fallback", allowed), ("sink.tag", "allowed: false")):
         (line,) = [line for line in refused.stderr.splitlines() if f"At '{option}'" in line]
         assert ("Lambda Cloud" in line, words in line) == (True, True)

@@ -14,6 +14,8 @@ from costguard.testing.contract import CHECKS, FOREIGN, Case
 REGISTERED = sorted(entry_points(group="costguard.providers"))
 PROJECT = Path(__file__).parents[2]
 PACKAGES = {point.module.partition(".")[0] for point in REGISTERED}
+SCHEDULERS = {point.module.partition(".")[0] for point in entry_points(group="costguard.tasks")}
+"""Plug-ins of another kind in the same folder: see test_schedulers.py."""
 PROJECT_FILE = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
 LINTER = PROJECT_FILE["tool"]["importlinter"]
 CONTRACTS: list[dict[str, object]] = LINTER["contracts"]
@@ -71,7 +73,7 @@ def test_the_clouds_of_this_project_are_registered() -> None:
     installed = {point.name: point.value for point in REGISTERED}
     assert declared == installed, "pyproject.toml has changed since it was installed: `make test`, or pip install -e ."
     assert installed.keys() == OWN.keys()
-    folders = {file.parent.name for file in (PROJECT / "providers").glob("*/__init__.py")}
+    folders = {file.parent.name for file in (PROJECT / "providers").glob("*/__init__.py")} - SCHEDULERS
     message = (
         "a folder without an entry point in pyproject.toml, or the reverse; beside a wheel that is tested there is none"
     )
@@ -104,7 +106,7 @@ def test_every_sdk_has_its_one_user() -> None:
     assert sorted(name for owner in owners for name in owner) == sorted(with_sdk), (
         "extras and contracts `The SDK of …` differ"
     )
-    assert set(LINTER["root_packages"]) == {"costguard", *PACKAGES}
+    assert set(LINTER["root_packages"]) == {"costguard", *PACKAGES, *SCHEDULERS}
 
 
 def listed(contract: dict[str, object], key: str) -> list[object]:

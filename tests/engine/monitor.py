@@ -7,7 +7,7 @@ from itertools import pairwise
 from costguard.engine import Began, Known, Observation, Outcome, Policy, Tick
 from costguard.engine.effects import Abandon, Confirm, Effect, Go, Leave, Prepare, Tell
 from costguard.engine.observation import Reading
-from costguard.engine.policy import CLOUD_ACTIONS, MACHINE_ACTIONS
+from costguard.engine.policy import MACHINE_ACTIONS, REPEATABLE
 
 EPS = 1e-3
 DAY = 86400.0
@@ -231,7 +231,7 @@ class Monitor:
         assert go.id in self.ready, "I3: the worker was not ready and waiting"
         assert go.id not in self.gone, "I4: released twice"
         same = [old for old in self.gone.values() if (old.incident, old.action) == (go.incident, go.action)]
-        repeats = go.action in CLOUD_ACTIONS and all(self.answered.get(old.id) == "failed" for old in same)
+        repeats = go.action in REPEATABLE and all(self.answered.get(old.id) == "failed" for old in same)
         assert not same or repeats, "I4: one incident acts once, unless certainly nothing was accepted"
         open_ends = [old for old in self.gone.values() if old.incident == go.incident]
         for old in open_ends:

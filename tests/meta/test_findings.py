@@ -9,12 +9,18 @@ from pathlib import Path
 
 import costguard.actions
 import costguard.cloud
+import costguard.tasks
+from costguard.actions import end_task
 from costguard.actions.cloud import CODES, OWN_CODES
+from costguard.tasks.api import GROUP
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/actions.md").read_text(encoding="utf-8")
 CLOUDS = sorted({point.module.partition(".")[0] for point in entry_points(group="costguard.providers")})
-PACKAGES = (costguard.actions, costguard.cloud, *map(importlib.import_module, CLOUDS))
+SCHEDULERS = sorted({point.module.partition(".")[0] for point in entry_points(group=GROUP)})
+PACKAGES = (
+    costguard.actions, costguard.cloud, costguard.tasks, *map(importlib.import_module, (*CLOUDS, *SCHEDULERS))
+)  # fmt: skip
 
 
 MAKERS = {"PlanFinding", "refuse", "follows", "instead", "unread"}
@@ -37,6 +43,7 @@ def codes() -> Iterator[tuple[str, str]]:
 def test_every_code_stands_on_the_page_about_actions() -> None:
     """A code without an explanation helps nobody; programs that read codes find them all there."""
     found = dict(codes()) | dict.fromkeys((*CODES.values(), *OWN_CODES), "cloud.py")
+    found |= dict.fromkeys(end_task.CODES.values(), "end_task.py")
     assert len(found) >= 40
     explained = set(re.findall(r"`([a-z_]+)`", PAGE))
     missing = {code: file for code, file in found.items() if code not in explained}

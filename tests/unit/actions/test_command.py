@@ -38,7 +38,7 @@ def test_the_environment_is_that_of_the_guard_without_its_own_settings(monkeypat
     found = command.environment(context())
     assert {name: value for name, value in found.items() if name.startswith("COSTGUARD_")} == {
         "COSTGUARD_INCIDENT": "i1", "COSTGUARD_REASON": "idle", "COSTGUARD_IDLE_SECONDS": "91", "COSTGUARD_GPUS": "0,1",
-        "COSTGUARD_SENTENCE": "both quiet {gpus}", "COSTGUARD_INSTANCE": "m",
+        "COSTGUARD_SENTENCE": "both quiet {gpus}", "COSTGUARD_INSTANCE": "m", "COSTGUARD_TASK": "", "COSTGUARD_TASK_KIND": "",
     }  # fmt: skip
     assert (found["KEPT"], found["PATH"]) == ("yes", os.environ["PATH"])
 

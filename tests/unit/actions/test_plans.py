@@ -111,7 +111,16 @@ def test_end_process_is_always_possible_and_stops_no_bill() -> None:
 
 def test_every_action_of_the_configuration_has_a_plan() -> None:
     """And is found under its own name."""
-    assert sorted(ACTIONS) == ["command", "end_process", "hibernate", "reboot", "shutdown", "stop", "terminate"]
+    assert sorted(ACTIONS) == [
+        "command",
+        "end_process",
+        "end_task",
+        "hibernate",
+        "reboot",
+        "shutdown",
+        "stop",
+        "terminate",
+    ]
     assert all(name == action.name for name, action in ACTIONS.items())
 
 

@@ -82,7 +82,7 @@ BASE = {
     "step": "pre_stop",
     "action": "stop", "mode": "live", "settings": CONFIG["actions"]["stop"], "cloud": CONFIG["cloud"],
     "sink": {"url": "u"}, "heartbeat": {"url": "h"}, "providers": ["x=y"], "results": "/run/x/results",
-    "host": CONFIG["host"], "gpus": ["g1"], **{n: getattr(GIVEN, n) for n in GIVEN._fields if n != "gpus"},
+    "host": CONFIG["host"], "gpus": ["g1"], **{n: getattr(GIVEN, n) for n in GIVEN._fields if n not in {"gpus", "devices", "beside"}},
 }  # fmt: skip
 
 

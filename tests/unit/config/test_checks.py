@@ -63,6 +63,14 @@ def found(*assignments: str, preset: str | None = None) -> list[str]:
         (["sink.tag=true", "cloud.provider=none"], ["sink.tag=true"], "sink.tag"),
         (["heartbeat.tag=true", "cloud.metadata=never"], ["heartbeat.tag=true"], "heartbeat.tag"),
         (["cloud.tag_settings=true", "cloud.tags=off"], ["cloud.tag_settings=true"], "cloud.tag_settings"),
+        (["kill_action=end_task", "fallback=stop"], ["kill_action=end_task"], "fallback"),
+        (["kill_action=stop", "fallback=end_task"], ["kill_action=stop"], "fallback"),
+        (["kill_action=end_task", "gpu_devices=0"], ["kill_action=end_process", "gpu_devices=0"], "gpu_devices"),
+        (
+            ["kill_action=end_task", "task.scheduler=nobody"],
+            ["kill_action=end_task", "task.scheduler=none"],
+            "task.scheduler",
+        ),
         (["hold.max=2d", "hold.total=1d"], ["hold.max=1d", "hold.total=1d"], "hold.total"),
     ],
 )

@@ -167,5 +167,5 @@ def test_a_plug_in_that_is_wrong_about_its_options_keeps_no_guard_from_starting(
     assert set(plug_ins.UNFIT) == {"default", "hidden", "_name"}
     assert [plug_ins.own(name) for name in wrong] == [(), (), (), (), (), (good,)]
     monkeypatch.setitem(plug_ins.UNFIT, "default", "no default")
-    monkeypatch.setattr(load_module, "UNFIT", plug_ins.UNFIT)
+    monkeypatch.setitem(load_module._OF_PLUG_INS, "cloud", plug_ins.UNFIT)
     assert "no default" in load_module._unknown("cloud.default.label", "x")

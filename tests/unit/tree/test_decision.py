@@ -2,9 +2,9 @@
 
 import pytest
 
+from costguard.agent.granted import Granted
 from costguard.engine import Device, Known, Observation, Reading, Tick, Unknown
 from costguard.tree.decision import Decision, policy_of
-from costguard.tree.granted import Granted
 from costguard.tree.jobs import Judgement
 
 REST, WORK = Known(0.0), Known(0.6)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from costguard.agent.granted import granted
 from costguard.engine import Device, Known, Observation, Unknown
-from costguard.tree.granted import granted
 
 KEYS = ("0000:01:00.0", "0000:02:00.0", "0000:03:00.0")
 SAME = [Device(key, number, f"GPU-{number}a{number}b-0000", "H100") for number, key in enumerate(KEYS)]

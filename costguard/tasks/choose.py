@@ -1,0 +1,82 @@
+"""Which plug-in speaks for the task in which costguard was started."""
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from costguard.masking import mask
+from costguard.plans import PlanFinding, Verdict
+from costguard.tasks.api import Place, Scheduler, SchedulerError, Task, load
+
+
+class TaskAccess(NamedTuple):
+    """What leads to the task: the installed plug-ins, the section ``[task]``, and where the machine's processes are listed."""
+
+    plug_ins: tuple[str, ...] = ()
+    settings: Mapping[str, object] = {}
+    procfs: str = "/proc"
+
+
+class Chosen(NamedTuple):
+    """One plug-in, under the name of its entry point, and the task that it found."""
+
+    name: str
+    scheduler: Scheduler
+    place: Place
+    task: Task
+
+
+class NoTaskError(Exception):
+    """No single plug-in speaks for a task here; ``finding`` says why, and what to do."""
+
+    def __init__(self, finding: PlanFinding, verdict: Verdict = "refuse") -> None:
+        super().__init__(finding.text)
+        self.finding = finding
+        self.verdict = verdict
+
+
+def choose(access: TaskAccess, environ: Mapping[str, str] | None = None) -> Chosen:
+    """The plug-in that ``task.scheduler`` names, else the one that recognises this place, and its task. No network.
+
+    Raises NoTaskError.
+    """
+    wanted = str(access.settings.get("scheduler") or "auto")
+    entries = [entry for entry in access.plug_ins if wanted in {"auto", entry.partition("=")[0]}]
+    if wanted == "none":
+        text = 'task.scheduler = "none": no scheduler is ever asked, and no task is ended'
+        raise NoTaskError(PlanFinding("no_task", text, 'set task.scheduler = "auto", or use another kill_action'))
+    if wanted != "auto" and not entries:
+        text = f"task.scheduler names the plug-in {wanted!r}, which is not installed: no task is ended"
+        raise NoTaskError(PlanFinding("no_task", text, "install it, or set one of docs/tasks.md"))
+    loaded = load(entries)
+    environ = dict(os.environ) if environ is None else environ
+    found: list[tuple[str, Scheduler, Place]] = []
+    for name, scheduler in zip(loaded.names, loaded.schedulers, strict=True):
+        place = Place(environ, _settings(access.settings, name), access.procfs)
+        if wanted != "auto" or scheduler.recognises(place):
+            found.append((name, scheduler, place))
+    if len(found) != 1:
+        raise NoTaskError(_why([one.name for _, one, _ in found], loaded.failures))
+    name, scheduler, place = found[0]
+    try:
+        return Chosen(name, scheduler, place, scheduler.identify(place))
+    except SchedulerError as error:
+        raise NoTaskError(PlanFinding("task_unknown", f"{mask(error.told)}; no task is ended", error.hint)) from error
+
+
+def _settings(section: Mapping[str, object], name: str) -> dict[str, object]:
+    """What a plug-in sees of the configuration: ``[task]`` without other plug-ins' tables, and its own ``[task.NAME]``."""
+    own = section.get(name)
+    plain = {key: value for key, value in section.items() if not isinstance(value, Mapping)}
+    return plain | (dict(own) if isinstance(own, Mapping) else {})
+
+
+def _why(claims: list[str], failures: tuple[str, ...]) -> PlanFinding:
+    if claims:
+        text = f"several plug-ins claim this task ({', '.join(claims)}), so none is used: no task is ended"
+        return PlanFinding("task_ambiguous", text, "set task.scheduler to the right one")
+    if failures:
+        text = f"a plug-in for tasks failed to load, so no task is ended: {'; '.join(failures)}"
+        return PlanFinding("plugin_failed", text, "reinstall the plug-in, then run `costguard doctor`")
+    text = "costguard was started in no task that a plug-in knows: there is nothing that end_task could end"
+    return PlanFinding("no_task", text, "start it inside the task, as docs/tasks.md shows; or set another kill_action")

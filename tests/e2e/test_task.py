@@ -1,0 +1,108 @@
+"""``costguard run`` as the watcher of a task: the real agent, a stand-in of NVIDIA's library, and stand-ins of a scheduler's programs."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.e2e.conftest import Agent
+from tests.schedulers.slurm.standin import Slurm
+
+QUICK = (
+    "arm_duration=off",
+    "kill_duration=1s",
+    "boot_grace=0s",
+    "grace=1s",
+    "unused_after=off",
+    "kill_action=end_task",
+)
+
+
+@pytest.fixture
+def slurm(agent: Agent) -> Slurm:
+    """Job 1 has the first GPU of this machine, in which the agent runs; job 2 has the second one."""
+    made = Slurm(agent.folder / "slurm")
+    made.add("1", gres="gpu:1(IDX:0)")
+    made.add("2", gres="gpu:1(IDX:1)")
+    agent.environment |= made.environment("1", CUDA_VISIBLE_DEVICES="0", CUDA_DEVICE_ORDER="PCI_BUS_ID")
+    agent.settings.append(f"task.slurm.programs={made.folder}")
+    agent.gpus.set(1, util=90)  # the other job works, beside the one that is guarded
+    return made
+
+
+def phase(name: str) -> Any:
+    return lambda report: report["phase"] == name
+
+
+def test_an_idle_job_is_cancelled_and_no_other(agent: Agent, slurm: Slurm) -> None:
+    """Of the GPUs of its job alone; it is seen ended, and the record names the job."""
+    agent.hurry(30)
+    agent.start(*QUICK, "mode=live")
+    report = agent.until(phase("DONE"))
+    assert (slurm.cancelled, slurm.job("1")["JobState"], slurm.job("2")["JobState"]) == (
+        [["1"]],
+        "CANCELLED",
+        "RUNNING",
+    )
+    assert [gpu["key"] for gpu in report["gpus"]] == ["0000:01:00.0"]
+    told = agent.ask("history", "--json")
+    (incident,) = json.loads(told.stdout)["incidents"]
+    assert (incident["action"], incident["mode"]) == ("end_task", "live")
+    log = (agent.folder / "log").read_text()
+    assert "scancel 1" in log
+    assert "job 1 has ended (Slurm shows CANCELLED)" in log
+
+
+def test_in_dry_run_nothing_is_sent(agent: Agent, slurm: Slurm) -> None:
+    """The default: it says what it would do."""
+    agent.hurry(30)
+    agent.start(*QUICK)
+    report = agent.until(phase("DONE"))
+    assert slurm.cancelled == []
+    assert "would have been carried out" in report["sentence"]
+
+
+def test_a_job_that_works_is_not_cancelled(agent: Agent, slurm: Slurm) -> None:
+    """However idle the GPUs beside its own are."""
+    agent.gpus.set(0, util=90)
+    agent.gpus.set(1, util=0)
+    agent.start(*QUICK, "mode=live")
+    began = agent.report()["agent"]["ticked"]
+    agent.until(lambda report: report["agent"]["ticked"] > began + 4.0)
+    assert (agent.report()["phase"], slurm.cancelled) == ("WATCHING", [])
+
+
+def test_a_scope_that_is_not_the_job_s_is_refused(agent: Agent, slurm: Slurm) -> None:
+    """Slurm gave it both GPUs, and the environment names one: work on the other would not be seen."""
+    slurm.change("1", nodes="  Nodes=node7 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)")
+    agent.start(*QUICK, "mode=live")
+    report = agent.until(phase("DONE"))
+    assert "2 GPUs of this machine" in report["sentence"]
+    assert slurm.cancelled == []
+
+
+def test_a_controller_that_is_down_is_asked_again(agent: Agent, slurm: Slurm) -> None:
+    """Nothing was accepted then; the same is sent again, after a pause, and once."""
+    agent.hurry(30)
+    slurm.fails(scancel=["down"])
+    agent.start(*QUICK, "mode=live")
+    agent.until(phase("DONE"))
+    assert slurm.cancelled == [["1"], ["1"]]
+    assert slurm.job("1")["JobState"] == "CANCELLED"
+
+
+def test_what_happens_to_nothing_is_said(agent: Agent, slurm: Slurm) -> None:
+    """Outside of a task there is nothing to end, and a watcher that never acts would look like protection."""
+    for name in slurm.environment():
+        agent.environment.pop(name)
+    done = agent.ask("run", "--set", "kill_action=end_task", *[w for s in agent.settings for w in ("--set", s)])
+    assert done.returncode == 3
+    assert "in no task" in done.stderr
+
+
+def test_a_guard_of_a_task_ends_no_machine(agent: Agent, slurm: Slurm) -> None:
+    """Its GPUs are not all of the machine."""
+    for wrong in ("fallback=stop", "gpu_devices=0"):
+        done = agent.ask("run", "--set", "kill_action=end_task", "--set", wrong)
+        assert done.returncode == 2
+        assert wrong.partition("=")[0] in done.stderr
