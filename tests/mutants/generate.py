@@ -72,7 +72,7 @@ class Mutant(NamedTuple):
     @property
     def module(self) -> str:
         """As it is imported."""
-        return self.file.removesuffix(".py").replace("/", ".")
+        return self.file.removeprefix("providers/").removesuffix(".py").replace("/", ".")
 
 
 class Place(NamedTuple):
