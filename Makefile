@@ -11,7 +11,7 @@ WHEEL ?=
 DRAW ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-vm thorough elsewhere terraform lint soak mutants mutants-all planted bench docs wheel lock release wheels clean
+.PHONY: help demo test test-vm test-slurm thorough elsewhere terraform lint soak mutants mutants-all planted bench docs wheel lock release wheels clean
 
 help: ## show these lines
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1#/p' $(MAKEFILE_LIST) | tr '#' '\t' | expand -t 20
@@ -33,6 +33,9 @@ thorough: $(DEV_STAMP) ## the tests that take long: a simulated year, stories of
 
 test-vm: $(DEV_STAMP) $(if $(WHEEL),,wheel) ## boot a small machine and try the service in it (QEMU; the first time it builds an image, for two minutes)
 	image=$$($(PY) -m tests.vm.image $(or $(WHEEL),$$(ls dist/*.whl))) && COSTGUARD_VM_IMAGE="$$image" $(PY) -m pytest -q tests/vm --session-timeout=5400
+
+test-slurm: $(DEV_STAMP) ## beside a real Slurm on this machine (root; slurmctld slurmd slurm-client munge iproute2 of Debian): three minutes
+	$(PY) -m pytest -q tests/slurm --session-timeout=1200
 
 elsewhere: $(DEV_STAMP) ## tests under another boot time, zone, language, user and load than this machine's
 	JOBS="$(JOBS)" DRAW="$(DRAW)" .ci/elsewhere

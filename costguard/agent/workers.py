@@ -175,11 +175,24 @@ class Workers:
         settings, host = self.config.get("notify", {}), self.config.get("host", {})
         places = {name: host[name] for name in ("procfs", "devfs") if name in host}
         places["runtime"] = self.config["paths"]["runtime"]
-        channels = only or (*settings.get("local", ()), *settings.get("channels", ()))
+        channels = only or (
+            *settings.get("local", ()),
+            *self._task_channel(draft, places),
+            *settings.get("channels", ()),
+        )
         history = str(self.config.get("paths", {}).get("state") or "")
         return TellJob(
             draft, channels, {**settings, **places}, deadlines.DELIVERY_SECONDS, 0.0, history, access(self.config)
         )
+
+    def _task_channel(self, draft: Draft, places: dict[str, Any]) -> tuple[str, ...]:
+        """The owner of a task that is guarded hears in the task itself what happens to it."""
+        if not self.config.get("guarded"):
+            return ()
+        concerns = draft.facts.get("mode") == "live" and draft.facts.get("incident")
+        places |= {"task_plug_ins": self.config.get("task_plug_ins", []), "task_settings": self.config.get("task", {})}
+        tells = concerns and self.config.get("guarded", {}).get("tells")
+        return ("task",) if tells and "task" not in self.config["notify"].get("local", ()) else ()
 
     def _waits(self, now: float) -> Mapping[str, float]:
         """The seconds for which the services of channels want to be left alone."""

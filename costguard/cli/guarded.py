@@ -26,5 +26,6 @@ def task_of(effective: Mapping[str, Any]) -> dict[str, str]:
         raise CostguardError(error.finding.text, error.finding.hint, REFUSED) from error
     task = chosen.task
     found = {"scheduler": chosen.scheduler.name, "id": task.id, "words": task.words, "owner": task.owner}
+    found["tells"] = "yes" if getattr(chosen.scheduler, "tells", False) is True else ""
     found |= {f"own_{name}": text for name, text in task.details.items()}
     return {name: text for name, text in found.items() if text}

@@ -26,7 +26,7 @@ def build(loaded: LoadedConfiguration) -> dict[str, object]:
         "sink": settings.sink.model_dump(mode="json"),
         "hooks": settings.hooks.model_dump(mode="json"),
         "heartbeat": settings.heartbeat.model_dump(mode="json"),
-        "notify": settings.notify.model_dump(mode="json"),
+        "notify": notify(settings, "notify.local" in loaded.written),
         "host": settings.host.model_dump(mode="json"),
         "senses": senses(settings, "senses.enabled" in loaded.written),
         "task": settings.task.model_dump(mode="json"),
@@ -38,6 +38,14 @@ def build(loaded: LoadedConfiguration) -> dict[str, object]:
         "arguments": loaded.arguments,
         "version": __version__,
     }
+
+
+def notify(settings: Settings, wanted: bool) -> dict[str, object]:
+    """How people are told. Of a task not everybody who sits at the machine, unless that is ``wanted``: it is others' machine, too."""
+    found = settings.notify.model_dump(mode="json")
+    if _guards_task(settings) and not wanted:
+        found["local"] = [name for name in found["local"] if name != "wall"]
+    return found
 
 
 def senses(settings: Settings, wanted: bool = True) -> dict[str, object]:

@@ -213,7 +213,7 @@ def _unknown(path: str, value: object) -> str:
     table, _, key = path.rpartition(".")
     outer, _, name = table.rpartition(".")
     if is_table_of_tables(outer) and generic(path) == path:
-        return f"{name!r} is not a valid name; allowed: small letters, digits, - and _, but not terminal or wall"
+        return f"{name!r} is not a valid name; allowed: small letters, digits, - and _, but not terminal, wall or task"
     path, table = generic(path), generic(path).rpartition(".")[0]
     kind = table.partition(".")[0]
     if table.startswith(tuple(f"{one}." for one in _OF_PLUG_INS)) and table not in tables:

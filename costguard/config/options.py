@@ -13,7 +13,7 @@ from costguard.config.values import show_seconds, show_share
 NAME = "NAME"
 """Stands in a path for the name that people give to a table, as in ``notify.channels.NAME.urls``."""
 
-FIT_NAME = re.compile(r"(?!(?:terminal|wall)$)[a-z][a-z0-9_-]{0,31}")
+FIT_NAME = re.compile(r"(?!(?:terminal|wall|task)$)[a-z][a-z0-9_-]{0,31}")
 """What people may call a table: the name appears in environment variables and in messages."""
 
 

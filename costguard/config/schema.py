@@ -392,10 +392,10 @@ class Notify(Section):
 
     local: Channels = option(
         "Where messages go on this machine besides the journal: `terminal` is the guard's own, `wall` every terminal or "
-        "console in use.",
+        "console in use, `task` the output of the task of a cluster that is guarded (in live mode without being named here).",
         ["terminal", "wall"],
         example=["wall"],
-        allowed='a list of "terminal" and "wall"',
+        allowed='a list of "terminal", "wall" and "task"',
     )
     attempts: int = option(
         "Tries for each message before a channel counts as failed.",

@@ -57,6 +57,7 @@ saved                estimated cost of that time, had it been on, in ``currency`
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from costguard.engine.policy import END_TASK
 from costguard.engine.reasons import REASONS
 from costguard.engine.state import PERSON
 from costguard.engine.words import clock, duration, percent, several
@@ -696,7 +697,12 @@ def _start_again(facts: Facts) -> Lines:
 def _how_to_verify(facts: Facts) -> Lines:
     receipt = facts.text("receipt")
     how = "To check from another machine whether the bill has ended: `costguard stop --verify RECEIPT`."
-    return [f"Receipt: {receipt}", how] if receipt and not facts.dry else []
+    if not receipt or facts.dry:
+        return []
+    return [
+        f"Receipt: {receipt}",
+        how if facts.text("action") != END_TASK else "",
+    ]  # a task's end is shown by its scheduler
 
 
 def _cost_so_far(facts: Facts) -> str:

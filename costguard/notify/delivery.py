@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
     Draw = Callable[[float], Picture]
 
-LOCAL_CHANNELS = {"terminal": "costguard.notify.terminal", "wall": "costguard.notify.wall"}
+LOCAL_CHANNELS = {
+    "terminal": "costguard.notify.terminal",
+    "wall": "costguard.notify.wall",
+    "task": "costguard.notify.task",
+}
 """Each channel of this machine, and its module, whose function ``deliver`` is a `Deliver`."""
 
 OWN_SHARE = 0.75

@@ -102,7 +102,8 @@ class Session(Protocol):
 class Scheduler(Protocol):
     """A scheduler of tasks. Importing and constructing it needs no network and starts nothing.
 
-    One further attribute is optional: ``settings``, a tuple of `costguard.cloud.api.Setting`, which become ``[task.NAME]``.
+    Two further attributes are optional: ``settings``, a tuple of `costguard.cloud.api.Setting`, which become ``[task.NAME]``; and
+    ``tells``: whether `Session.tell` reaches the owner, who then gets every message of an incident there.
     """
 
     @property

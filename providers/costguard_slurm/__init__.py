@@ -12,6 +12,7 @@ class Slurm:
     """See `costguard.tasks.api.Scheduler`."""
 
     name = "Slurm"
+    tells = True
     settings = (
         Setting(
             "programs",

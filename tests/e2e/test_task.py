@@ -1,6 +1,7 @@
 """``costguard run`` as the watcher of a task: the real agent, a stand-in of NVIDIA's library, and stand-ins of a scheduler's programs."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -36,7 +37,6 @@ def phase(name: str) -> Any:
 
 def test_an_idle_job_is_cancelled_and_no_other(agent: Agent, slurm: Slurm) -> None:
     """Of the GPUs of its job alone; it is seen ended, and the record names the job."""
-    agent.hurry(30)
     agent.start(*QUICK, "mode=live")
     report = agent.until(phase("DONE"))
     assert (slurm.cancelled, slurm.job("1")["JobState"], slurm.job("2")["JobState"]) == (
@@ -45,9 +45,13 @@ def test_an_idle_job_is_cancelled_and_no_other(agent: Agent, slurm: Slurm) -> No
         "RUNNING",
     )
     assert [gpu["key"] for gpu in report["gpus"]] == ["0000:01:00.0"]
-    told = agent.ask("history", "--json")
-    (incident,) = json.loads(told.stdout)["incidents"]
+    listed = agent.ask("history", "--json")
+    (incident,) = json.loads(listed.stdout)["incidents"]
     assert (incident["action"], incident["mode"]) == ("end_task", "live")
+    told = slurm.job("1")["told"]
+    assert re.match(r"job 1 of alice on \S+ will be ended .* To postpone it: `costguard hold 2h`", told[0])
+    assert "told" not in slurm.job("2")
+    assert not any("--verify" in one for one in told)
     log = (agent.folder / "log").read_text()
     assert "scancel 1" in log
     assert "job 1 has ended (Slurm shows CANCELLED)" in log
@@ -55,10 +59,11 @@ def test_an_idle_job_is_cancelled_and_no_other(agent: Agent, slurm: Slurm) -> No
 
 def test_in_dry_run_nothing_is_sent(agent: Agent, slurm: Slurm) -> None:
     """The default: it says what it would do."""
-    agent.hurry(30)
+    agent.hurry(6)
     agent.start(*QUICK)
     report = agent.until(phase("DONE"))
     assert slurm.cancelled == []
+    assert "told" not in slurm.job("1")
     assert "would have been carried out" in report["sentence"]
 
 
@@ -83,7 +88,7 @@ def test_a_scope_that_is_not_the_job_s_is_refused(agent: Agent, slurm: Slurm) ->
 
 def test_a_controller_that_is_down_is_asked_again(agent: Agent, slurm: Slurm) -> None:
     """Nothing was accepted then; the same is sent again, after a pause, and once."""
-    agent.hurry(30)
+    agent.hurry(4)
     slurm.fails(scancel=["down"])
     agent.start(*QUICK, "mode=live")
     agent.until(phase("DONE"))

@@ -27,12 +27,12 @@ class Jobs(Watch):
 
 @pytest.mark.parametrize(
     ("devices", "aggregate", "gpus", "idle"),
-    [(["0"], "all", [0], 1200.0), (["0", "1"], "all", [0, 1], 1200.0), (["0", "2"], "any", [0, 2], 1200.0)],
+    [(["0"], "all", [0], 1200.0), (["0", "1"], "all", [0, 1], 1200.0), (["0", "2"], "any", [0], 1200.0)],
 )
 def test_a_command_is_told_of_the_selected_gpus(
     devices: list[str], aggregate: str, gpus: list[int], idle: float
 ) -> None:
-    """GPU 2 works all the time: where it is not selected, or one is enough, it neither counts nor hides idle time."""
+    """GPU 2 works all the time: where it is not selected, or one is enough, it neither counts, nor is named, nor hides idle time."""
     jobs = Jobs()
     machine = Machine(gpus=3, script=[Phase(3600.0, (0.9, 0.9, 0.9)), Phase(9**9, (0.0, 0.0, 0.9))])
     host = SimHost(machine, seed=3, until=6000.0, watch=jobs)

@@ -1,0 +1,27 @@
+"""The channel `task`: the output or page of the task that is guarded, where its owner looks. Used for every message of an incident in live mode."""
+
+from collections.abc import Mapping
+
+from costguard.masking import mask
+from costguard.notify import terminal
+from costguard.notify.message import DeliveryError, Message
+from costguard.tasks.api import SchedulerError
+from costguard.tasks.choose import NoTaskError, TaskAccess, choose
+
+LONGEST = 1000
+"""Characters of a message there."""
+
+
+def deliver(message: Message, settings: Mapping[str, object]) -> str:
+    """Hand it to the task's scheduler; returns where it stands."""
+    plug_ins, section = settings.get("task_plug_ins"), settings.get("task_settings")
+    given = tuple(map(str, plug_ins)) if isinstance(plug_ins, list | tuple) else ()
+    own = section if isinstance(section, Mapping) else {}
+    try:
+        chosen = choose(TaskAccess(given, own, str(settings.get("procfs") or "/proc")))
+        session = chosen.scheduler.open(chosen.place, chosen.task)
+        return session.tell(terminal.clean(message.text)[:LONGEST], terminal.seconds(settings))
+    except NoTaskError as error:
+        raise DeliveryError(str(error)) from error
+    except SchedulerError as error:
+        raise DeliveryError(mask(error.told)) from error
