@@ -9,6 +9,8 @@ JOBS ?= 5
 WHEEL ?=
 # a seed: only a share of what takes long, another one for each seed
 DRAW ?=
+# of the tests on a machine that boots: those whose names pytest -k finds
+STORY ?=
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-vm test-slurm thorough elsewhere terraform lint soak mutants mutants-all planted bench docs wheel lock release wheels clean
@@ -31,8 +33,8 @@ thorough: $(DEV_STAMP) ## the tests that take long: a simulated year, stories of
 	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=1200 $(if $(DRAW),--share $(DRAW):0/4)
 	COSTGUARD_HYPOTHESIS=thorough $(PY) -m pytest -q -n $(JOBS) --dist worksteal -m hypothesis --session-timeout=1200
 
-test-vm: $(DEV_STAMP) $(if $(WHEEL),,wheel) ## boot a small machine and try the service in it (QEMU; the first time it builds an image, for two minutes)
-	image=$$($(PY) -m tests.vm.image $(or $(WHEEL),$$(ls dist/*.whl))) && COSTGUARD_VM_IMAGE="$$image" $(PY) -m pytest -q tests/vm --session-timeout=5400
+test-vm: $(DEV_STAMP) $(if $(WHEEL),,wheel) ## boot a small machine and try the service in it (QEMU; the first time it builds an image, for two minutes; STORY=gcp: those alone)
+	image=$$($(PY) -m tests.vm.image $(or $(WHEEL),$$(ls dist/*.whl))) && COSTGUARD_VM_IMAGE="$$image" $(PY) -m pytest -q tests/vm $(if $(STORY),-k "$(STORY)") --session-timeout=5400
 
 test-slurm: $(DEV_STAMP) ## beside a real Slurm on this machine (root; slurmctld slurmd slurm-client munge iproute2 of Debian): three minutes
 	$(PY) -m pytest -q tests/slurm --session-timeout=1200
