@@ -22,6 +22,12 @@ def image() -> Image:
     return Image.of(Path(folder))
 
 
+@pytest.fixture(scope="session")
+def plain(image: Image) -> Image:
+    """The same distribution without costguard, as a cloud offers it."""
+    return Image.of(image.disk.parent, "plain")
+
+
 @pytest.fixture(scope="module")
 def guarded(image: Image) -> Iterator[Guarded]:
     """One machine for all tests of a file: a boot takes most of a minute."""

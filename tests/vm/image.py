@@ -19,18 +19,19 @@ from costguard.testing.nvml import build, write_sysfs
 SUITE = "bookworm"
 PACKAGES = (
     "linux-image-cloud-amd64", "initramfs-tools", "systemd-sysv", "dbus", "udev", "kmod", "libpam-systemd", "polkitd",
-    "python3", "python3-venv", "sudo", "procps", "iproute2", "login", "passwd", "e2fsprogs",
+    "python3", "python3-venv", "sudo", "procps", "iproute2", "login", "passwd", "e2fsprogs", "cloud-init",
 )  # fmt: skip
 MODULES = ("virtio_pci", "virtio_blk", "virtio_console", "ext4")
 """What the first file system of a start needs to find the disk."""
 
 DISK_MIB = 1536
+WHEELS_MIB = 192
 ADDRESSES = ("0000:01:00.0", "0000:02:00.0")
 """Where the stand-in GPUs are on the bus."""
 
 NEEDED = {
     "qemu-system-x86_64": "qemu-system-x86", "qemu-img": "qemu-utils", "mmdebstrap": "mmdebstrap",
-    "mke2fs": "e2fsprogs", "tar": "tar", "cc": "gcc",
+    "mke2fs": "e2fsprogs", "tar": "tar", "cc": "gcc", "xorrisofs": "xorriso",
 }  # fmt: skip
 """Programs, and the packages of Debian and Ubuntu that bring them."""
 
@@ -38,13 +39,20 @@ _HERE = Path(__file__).parent
 _WITHOUT = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 _PLATFORMS = ("manylinux2014_x86_64", "manylinux_2_17_x86_64", "manylinux_2_28_x86_64")
 _USERS = 'for name in alice bob; do chroot "$1" useradd --create-home --shell /bin/bash $name; done'
+_SERVICES = 'chroot "$1" systemctl --quiet enable vm-shell.service vm-network.service'
 _INSTALL = (
+    'touch "$1/etc/cloud/cloud-init.disabled"',
     'chroot "$1" python3 -m venv /opt/costguard',
     'chroot "$1" /opt/costguard/bin/pip install --quiet --no-index --find-links /srv/wheels "costguard-agent[aws,gcp,azure]"',
     'chroot "$1" ln -s /opt/costguard/bin/costguard /usr/local/bin/costguard',
-    'chroot "$1" systemctl --quiet enable vm-shell.service vm-network.service',
     'rm -r "$1/srv/wheels"',
+    _SERVICES,
 )
+_PLAIN = ('chroot "$1" dpkg --purge python3-venv python3.11-venv >/dev/null', _SERVICES)
+"""As the distribution's own image for clouds: Python cannot even make an environment with pip."""
+
+WHEELS_LABEL = "wheels"
+"""By which a machine finds the disk with what pip needs."""
 
 
 class MissingError(Exception):
@@ -57,11 +65,12 @@ class Image(NamedTuple):
     disk: Path
     kernel: Path
     initrd: Path
+    wheels: Path
 
     @classmethod
-    def of(cls, folder: Path) -> Self:
-        """What lies in a folder that `made` returned."""
-        return cls(folder / "disk", folder / "kernel", folder / "initrd")
+    def of(cls, folder: Path, disk: str = "disk") -> Self:
+        """What lies in a folder that `made` returned: ``disk`` has costguard, ``plain`` waits for user data."""
+        return cls(folder / disk, folder / "kernel", folder / "initrd", folder / "wheels")
 
 
 def require() -> None:
@@ -84,7 +93,8 @@ def made(wheel: Path, cache: Path) -> Path:
     _once(base, _distribution)
     inputs = [path.read_bytes() for path in sorted((_HERE / "guest").iterdir()) if path.is_file()]
     layer = (
-        cache / f"image-{_hash(base.name, wheel.read_bytes(), _INSTALL, _USERS, ADDRESSES, inputs, _standin_source())}"
+        cache
+        / f"image-{_hash(base.name, wheel.read_bytes(), _INSTALL, _PLAIN, _USERS, ADDRESSES, inputs, _standin_source())}"
     )
     _once(layer, lambda folder: _with_costguard(folder, base, wheel))
     _forget(cache, keep=(base, layer))
@@ -148,8 +158,8 @@ def _distribution(folder: Path) -> None:
 
 
 def _with_costguard(folder: Path, base: Path, wheel: Path) -> None:
-    """Install as a person would, from files, inside the distribution; then pour it into a file system."""
-    wheels, standin = folder / "wheels", folder / "standin"
+    """Both disks, with costguard and without, and one with what it is installed from."""
+    wheels, standin = folder / "files" / "wheels", folder / "standin"
     standin.mkdir()
     build(standin)
     sysfs = write_sysfs(standin / "sys", ADDRESSES)
@@ -158,27 +168,34 @@ def _with_costguard(folder: Path, base: Path, wheel: Path) -> None:
     _call(
         sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--only-binary=:all:",
         "--python-version=3.11", *(f"--platform={platform}" for platform in _PLATFORMS), "--dest", str(wheels),
-        f"{wheel}[aws,gcp,azure]",
+        f"{wheel}[aws,gcp,azure]", "pip",
     )  # fmt: skip
     shutil.copy(wheel, wheels)
+    hooks = [f"--customize-hook=copy-in {standin} /opt", f"--customize-hook=sync-in {_HERE}/guest /etc/systemd/system"]
+    _poured(base, folder / "plain", [*hooks, *(f"--customize-hook={step}" for step in _PLAIN)])
+    hooks += [f"--customize-hook=copy-in {wheels} /srv", *(f"--customize-hook={step}" for step in _INSTALL)]
+    _poured(base, folder / "disk", hooks)
     _call(
-        "mmdebstrap", "--quiet", "--format=tar", "--variant=custom", "--skip=setup,update,cleanup",
-        f'--setup-hook=tar -xpf {base}/tar -C "$1"',
-        f"--customize-hook=copy-in {wheels} /srv",
-        f"--customize-hook=copy-in {standin} /opt",
-        f"--customize-hook=sync-in {_HERE}/guest /etc/systemd/system",
-        *(f"--customize-hook={step}" for step in _INSTALL),
-        SUITE, str(folder / "tar"),
+        "mke2fs", "-q", "-t", "ext4", "-L", WHEELS_LABEL, "-O", "^has_journal", "-d", str(wheels), str(folder / "wheels"),
+        f"{WHEELS_MIB}M",
     )  # fmt: skip
-    tree = folder / "tree"
-    pour = 'mkdir "$1" && tar -xpf "$2" -C "$1" && mke2fs -q -t ext4 -L root -O ^has_journal,^metadata_csum -d "$1" "$3" "$4"M && rm -r "$1"'
-    root = [] if os.geteuid() == 0 else ["fakeroot"]
-    _call(*root, "sh", "-c", pour, "sh", str(tree), str(folder / "tar"), str(folder / "disk"), str(DISK_MIB))
-    for left in (wheels, standin):
+    for left in (wheels.parent, standin):
         shutil.rmtree(left)
-    (folder / "tar").unlink()
     for name in ("kernel", "initrd"):
         (folder / name).hardlink_to(base / name)
+
+
+def _poured(base: Path, disk: Path, hooks: Sequence[str]) -> None:
+    """The distribution, changed as a person would, in a file system."""
+    tar, tree = disk.with_suffix(".tar"), disk.with_suffix(".tree")
+    _call(
+        "mmdebstrap", "--quiet", "--format=tar", "--variant=custom", "--skip=setup,update,cleanup",
+        f'--setup-hook=tar -xpf {base}/tar -C "$1"', *hooks, SUITE, str(tar),
+    )  # fmt: skip
+    pour = 'mkdir "$1" && tar -xpf "$2" -C "$1" && mke2fs -q -t ext4 -L root -O ^has_journal,^metadata_csum -d "$1" "$3" "$4"M && rm -r "$1"'
+    root = [] if os.geteuid() == 0 else ["fakeroot"]
+    _call(*root, "sh", "-c", pour, "sh", str(tree), str(tar), str(disk), str(DISK_MIB))
+    tar.unlink()
 
 
 def _call(*argv: str) -> None:
