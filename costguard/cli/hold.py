@@ -10,6 +10,7 @@ from costguard.cli import reach
 from costguard.cli.answer import emit
 from costguard.cli.examples import examples
 from costguard.config.values import moment, spoken_seconds
+from costguard.engine.policy import MACHINE_ACTIONS
 from costguard.errors import REFUSED, CostguardError
 
 REASON_LENGTH = 200
@@ -106,8 +107,10 @@ def _asked(state_dir: str | None, ask: dict[str, Any]) -> dict[str, Any]:
     except CostguardError as error:
         if not error.message.startswith("too late"):
             raise
-        cloud = reach.request(state_dir, {"command": "status"})["agent"].get("cloud") or {}
-        hint = f"once it is off, start it again from elsewhere: {cloud['start']}" if cloud.get("start") else error.hint
+        report = reach.request(state_dir, {"command": "status"})
+        action = (report.get("incident") or {}).get("action") or report["action"]
+        start = (report["agent"].get("cloud") or {}).get("start") if action in MACHINE_ACTIONS else None
+        hint = f"once it is off, start it again from elsewhere: {start}" if start else error.hint
         raise CostguardError(error.message, hint, REFUSED) from None
 
 

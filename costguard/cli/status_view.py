@@ -293,6 +293,8 @@ def who(report: Report) -> list[str]:
     more = "any user of this machine: `costguard hold 2h --reason WHY` postpones it"
     if report.get("hold_left", 1.0) < 1.0:
         more = f"root: `costguard hold 2h`; users' hold time (hold.total) is used up; {NEW_HOLDS}"
+    if report["phase"] in {"ACTING", "CONFIRMING"}:
+        return ["nobody any more: it has been requested"]
     if report["holds"]:
         return ["the owner of a hold, or root: `costguard release` ends it", more, *_past_deadline(report)]
     if report["phase"] in {"DONE", "FAILED"}:
@@ -302,10 +304,15 @@ def who(report: Report) -> list[str]:
 
 def _past_deadline(report: Report) -> list[str]:
     """How users may move the deadline, where there is one."""
-    limit = _policy(report).extend_max
-    if not report.get("deadline") or limit <= 0.0:
+    limit, deadline = _policy(report).extend_max, report.get("deadline")
+    if not deadline or limit <= 0.0:
         return []
-    return [f"any user: `costguard hold --past-deadline 2h` moves the deadline, by {duration(limit)} at most"]
+    moved = max((deadline.get("extended") or {}).get("until") or 0.0, deadline["at"], report["time"])
+    if (more := deadline["at"] + limit - moved) < 60.0:
+        return [
+            "root: `costguard hold --past-deadline 2h` moves the deadline further; users have moved it as far as they may"
+        ]
+    return [f"any user: `costguard hold --past-deadline 2h` moves the deadline, by {duration(more)} at most"]
 
 
 def _plan(plan: Report) -> Iterator[RenderableType]:

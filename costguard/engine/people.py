@@ -65,13 +65,12 @@ def hold(turn: Turn, event: AskHold) -> None:
 
 
 def extend(turn: Turn, event: AskExtend) -> None:
-    """A person moves the deadline, and nothing else: a machine that falls idle is stopped all the same."""
+    """A person moves the deadline on from where it is now, and nothing else: a machine that falls idle is stopped all the same."""
     core, key = turn.core, holder(event.owner, event.uid)
     limit = overdue.limit_at(turn.state, turn.rules, turn.wall, synced=turn.synced)
     due = overdue.deadline_at(turn.state, turn.rules, turn.wall, synced=turn.synced)
-    until = max(limit, event.at) + event.seconds
-    if event.uid != ROOT:
-        until = min(until, limit + turn.rules.policy.extend_max)
+    wanted = max(due, event.at) + event.seconds
+    until = wanted if event.uid == ROOT else min(wanted, limit + turn.rules.policy.extend_max)
     if core.phase in {ACTING, CONFIRMING}:
         message = _too_late(turn)
     elif limit == NEVER:
@@ -79,13 +78,12 @@ def extend(turn: Turn, event: AskExtend) -> None:
     elif until <= max(due, event.at):
         most = turn.rules.policy.extend_max
         message = (
-            f"refused: the deadline cannot be extended further; users may by {duration(most)} in all, root by more"
+            f"refused: users may move the deadline by {duration(most)} in all, and it is; root may move it further"
         )
     else:
         _extend(turn, event.at, Hold(event.owner, event.reason, until, event.wall + until - event.at, event.uid), key)
         allowed = duration(turn.rules.policy.extend_max)
         cut = f" (you asked for {duration(event.seconds)}; users may move it by {allowed} in all, root by more)"
-        wanted = max(limit, event.at) + event.seconds
         words = f"the deadline is in {duration(until - event.at)} now{cut if until < wanted else ''}"
         _answer(turn, event.client, words, done=True)
         return
@@ -96,9 +94,30 @@ def _extend(turn: Turn, at: float, extension: Hold, key: str) -> None:
     incident = turn.core.incident
     if turn.core.phase == WARNING and incident is not None and incident.reason == DEADLINE.name:
         back_to_watching(turn, f"{extension.owner} extended the deadline")
-    turn.core = turn.core._replace(deadline=turn.core.deadline._replace(extension=extension))
+    others = [one for one in turn.core.deadline.extensions if one.key != key and one.until > at]
+    _keep_extensions(turn, (*others[1 - HOLDS_KEPT :], extension))
     facts = {"owner": extension.owner, "hold": extension.reason, "due_wall": extension.wall}
     _tell(turn, at, "deadline_extended", key, facts, always=extension.uid == ROOT)
+
+
+def _keep_extensions(turn: Turn, extensions: tuple[Hold, ...]) -> None:
+    turn.core = turn.core._replace(deadline=turn.core.deadline._replace(extensions=extensions))
+
+
+def _take_back(turn: Turn, event: AskRelease) -> tuple[Hold, ...]:
+    """End the own extension of the deadline, or all; people hear when the deadline is now. Gives those that ended."""
+    key, standing = holder(event.owner, event.uid), turn.core.deadline.extensions
+    ended = tuple(one for one in standing if event.everything or one.key == key)
+    before = overdue.deadline_at(turn.state, turn.rules, turn.wall, synced=turn.synced)
+    _keep_extensions(turn, tuple(one for one in standing if one not in ended))
+    due = overdue.deadline_at(turn.state, turn.rules, turn.wall, synced=turn.synced)
+    if due < before:
+        limit = overdue.limit_at(turn.state, turn.rules, turn.wall, synced=turn.synced)
+        movable = max(0.0, limit + turn.rules.policy.extend_max - max(due, event.at))
+        facts: dict[str, object] = {"owner": event.owner, "due_wall": turn.wall + due - turn.at, "movable": movable}
+        facts |= {"ended": [one.owner for one in ended]}
+        _tell(turn, event.at, "deadline_extended", _RELEASED, facts, always=event.everything)
+    return tuple(one for one in ended if one.until > event.at)
 
 
 BEGUN = {
@@ -108,16 +127,26 @@ BEGUN = {
 }
 """What has begun of an action that asks nobody."""
 
+ENDED = {
+    "command": "the command was run",
+    "end_process": "the processes were ended",
+    "end_task": "the task was ended",
+}
+"""What such an action has done."""
+
 
 def _too_late(turn: Turn) -> str:
     action = action_of(turn.core.incident, turn.rules)
+    if turn.core.phase == DONE:
+        since = duration(turn.at - turn.core.ending.since)
+        return f"too late: {ENDED.get(action, f'the {action} was carried out')} {since} ago; watching resumes when work is seen"
     return f"too late: {BEGUN.get(action, f'the {action} has already been requested')}"
 
 
 def _no_hold(turn: Turn, key: str, seconds: float, uid: int | None) -> str:
     """Why there can be no hold at all, in words; empty when there can."""
     core = turn.core
-    if core.phase in {ACTING, CONFIRMING}:
+    if core.phase in {ACTING, CONFIRMING} or (core.phase == DONE and core.ending.done == "acted"):
         return _too_late(turn)
     if not seconds > 0:  # nor for a number that is none
         return "refused: a hold needs a time above 0"
@@ -220,12 +249,9 @@ def release(turn: Turn, event: AskRelease) -> None:
         facts = {"owner": event.owner, "hold": "released", "holders": [held.owner for held in others]}
         facts |= {"ended": [held.owner for held in ended]}
         _tell(turn, event.at, "hold_ended", _RELEASED, facts, always=event.everything)
-    extension = core.deadline.extension
-    taken_back = extension is not None and (event.everything or extension.key == key)
-    if extension is not None and taken_back:
-        turn.core = turn.core._replace(deadline=turn.core.deadline._replace(extension=None))
     did = [_whose(ended)] if ended else []
-    did += [f"the extension of the deadline by {extension.owner}"] if extension is not None and taken_back else []
+    if taken_back := _take_back(turn, event):
+        did.append(f"the extension of the deadline by {', '.join(one.owner for one in taken_back)}")
     stays = [_whose(others)] if others else []
     (did if event.everything else stays).extend(latched)
     _answer(turn, event.client, _released(did, stays), done=bool(did) or not stays)

@@ -100,10 +100,11 @@ def close_after_boot(turn: Turn) -> None:
     carried = [_carried(turn, hold) for hold in turn.people.holds]
     turn.core = turn.core._replace(incident=None)
     turn.people = turn.people._replace(holds=tuple(hold for hold in carried if hold is not None))
-    extension = turn.core.deadline.extension
-    if extension is not None and _left(turn, extension) < extension.until - turn.at:
-        extended = extension._replace(until=turn.at + _left(turn, extension))
-        turn.core = turn.core._replace(deadline=turn.core.deadline._replace(extension=extended))
+    extensions = tuple(
+        one._replace(until=turn.at + min(one.until - turn.at, _left(turn, one)))
+        for one in turn.core.deadline.extensions
+    )
+    turn.core = turn.core._replace(deadline=turn.core.deadline._replace(extensions=extensions))
 
 
 def _closed(turn: Turn, incident: Incident) -> None:

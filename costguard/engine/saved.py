@@ -46,7 +46,7 @@ CORE = {
     "check_since": "plans.checking_since", "check_tries": "plans.failed_rounds", "check_soon": "plans.round_failed",
     "unused": "ledger.unused", "ran": "ledger.ran", "spent_since": "ledger.spent_since", "spent": "ledger.spent",
     "saved_wall": "clocks.wall", "saved_at": "clocks.wall_at", "synced": "clocks.synced", "fresh": "fresh",
-    "extension": "deadline.extension", "deadline_whole": "deadline.whole", "deadline_left": "deadline.told_left",
+    "extensions": "deadline.extensions", "deadline_whole": "deadline.whole", "deadline_left": "deadline.told_left",
     "kept": "alarms.kept",
 }  # fmt: skip
 """All but what the next tick computes or brings: vetoes, and until when nothing changes."""
@@ -116,11 +116,9 @@ def _next_boot(core: Core, commitments: Mapping[str, Any], now: float) -> Core:
     """
     holds = tuple(hold._replace(until=now + hold.wall - commitments["wall"]) for hold in core.people.holds)
     unused, ran, spent = commitments["unused"], commitments["ran"], commitments["spent"]
-    extension = core.deadline.extension
-    if extension is not None:
-        extension = extension._replace(until=now + extension.wall - commitments["wall"])
+    extensions = tuple(one._replace(until=now + one.wall - commitments["wall"]) for one in core.deadline.extensions)
     return core._replace(
-        deadline=core.deadline._replace(extension=extension),
+        deadline=core.deadline._replace(extensions=extensions),
         people=core.people._replace(holds=holds),
         ledger=core.ledger._replace(unused=unused, ran=ran, spent=spent),
         clocks=core.clocks._replace(wall=commitments["wall"] if commitments.get("dated", True) else UNDATED),
@@ -166,15 +164,15 @@ def commitments(state: State, wall: float, price_per_hour: float | None = None) 
 
 
 def _deadline_values(state: State, wall: float) -> dict[str, Any]:
-    extension, whole, told_left = state.core.deadline
-    dated = None if extension is None else list(extension._replace(wall=wall + extension.until - state.at))
-    return {"extension": dated, "whole": whole, "told_left": _value(told_left)}
+    extensions, whole, told_left = state.core.deadline
+    dated = [list(one._replace(wall=wall + one.until - state.at)) for one in extensions]
+    return {"extensions": dated, "whole": whole, "told_left": _value(told_left)}
 
 
 def _deadline(saved: Mapping[str, Any]) -> Deadline:
     """Empty for commitments of a version that did not know it."""
     return Deadline(
-        _maybe_hold(saved.get("extension")), saved.get("whole", 0.0), _moment(saved.get("told_left"))
+        _holds(saved.get("extensions", ())), saved.get("whole", 0.0), _moment(saved.get("told_left"))
     )  # fmt: skip
 
 
@@ -321,7 +319,7 @@ READ: dict[str, Callable[[Any], Any]] = {
     ),
     "devices": _devices,
     "holds": _holds,
-    "extension": _maybe_hold,
+    "extensions": _holds,
     "plans": _verdicts,
     "incident": _incident,
     "wish": _stop_request,

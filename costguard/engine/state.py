@@ -249,9 +249,14 @@ class Ledger(NamedTuple):
 class Deadline(NamedTuple):
     """What people were told of the deadline, and who extended it."""
 
-    extension: Hold | None = None  # until its end no deadline is a reason
+    extensions: tuple[Hold, ...] = ()  # one of each user; until the end of the latest no deadline is a reason
     whole: float = 0.0  # the most seconds that were left, where the rules do not say how many it gives
     told_left: float = NEVER  # seconds left when it was told ahead
+
+    @property
+    def extension(self) -> Hold | None:
+        """The latest, which counts."""
+        return max(self.extensions, key=lambda one: one.until, default=None)
 
 
 class Core(NamedTuple):

@@ -148,6 +148,13 @@ def _how_to_move(facts: Facts) -> str:
 def _deadline_extended(facts: Facts) -> tuple[str, Lines]:
     owner, until, reason = facts.text("owner"), facts.number("due_wall"), facts.text("hold")
     end = f" to {clock(until, until - DAY)}" if until is not None else ""
+    if ended := facts.names("ended"):
+        whose = "" if ended == [owner] else f" This ends the extension of {' and '.join(ended)}."
+        return f"{facts.machine}: deadline back{end}: released by {owner or 'root'}", [
+            f"What moved it has been taken back.{whose} A warning comes before anything is done.",
+            _how_to_move(facts),
+            _price(facts),
+        ]
     return f"{facts.machine}: deadline moved{end}{f' by {owner}' if owner else ''}", [
         sentence(f"reason given: {reason}" if reason else ""),
         "The rule for idle machines applies as before. Who moved it, or root, can take that back: `costguard release`.",

@@ -143,7 +143,7 @@ def test_users_move_a_deadline_so_far_and_root_further() -> None:
     assert due is not None
     assert due.until == pytest.approx(5 * HOUR)
     again = extend(world, 100 * HOUR, "bob", 1002)
-    assert (again.done, "root by more" in again.message) == (False, True)
+    assert (again.done, "root may move it further" in again.message) == (False, True)
     assert extend(world, 100 * HOUR, "root", 0).done
     forbidden = World(RARE._replace(lifetime=2 * HOUR, extend_max=0.0), 1)
     forbidden.run(HOUR, QUIET)
@@ -188,6 +188,44 @@ def test_who_moved_it_takes_it_back_and_others_do_not() -> None:
     assert world.state.core.deadline.extension is not None
     world.release(0)
     assert world.state.core.deadline.extension is None
+
+
+def test_an_extension_moves_the_deadline_on_from_where_it_is() -> None:
+    """What the message says to whoever reads it after somebody has moved it: by that much."""
+    world = World(RARE._replace(lifetime=10 * HOUR, extend_max=3 * HOUR), 1)
+    world.run(HOUR, QUIET)
+    for owner, uid, until in (("ann", 1001, 11.0), ("bob", 1002, 12.0), ("ann", 1001, 13.0)):
+        assert extend(world, HOUR, owner, uid).done
+        extension = world.state.core.deadline.extension
+        assert extension is not None
+        assert extension.until == pytest.approx(until * HOUR)
+    assert not extend(world, HOUR, "bob", 1002).done
+
+
+def test_who_takes_an_extension_back_leaves_those_of_others_and_people_hear_it() -> None:
+    """Else the last thing that they have read is a date that does not hold."""
+    world = World(RARE._replace(lifetime=10 * HOUR, extend_max=3 * HOUR), 1)
+    world.run(HOUR, QUIET)
+    extend(world, HOUR, "ann", 1001)
+    extend(world, HOUR, "bob", 1002)
+    moves = [
+        effect.facts for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "deadline_extended"
+    ]
+    assert len(moves) == 2
+    world.release(1002, everything=False)
+    world.release(1003, everything=False)
+    extension = world.state.core.deadline.extension
+    assert extension is not None
+    assert extension.owner == "ann"
+    assert extension.until == pytest.approx(11 * HOUR)
+    world.release(0)
+    told = [
+        effect.facts for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "deadline_extended"
+    ]
+    assert [facts["ended"] for facts in told[2:]] == [["bob"], ["ann"]]
+    assert [float(str(facts["due_wall"])) - world.wall + world.now for facts in told[2:]] == pytest.approx(
+        [11 * HOUR, 10 * HOUR]
+    )
 
 
 @pytest.mark.parametrize("way", ["boot", "restart", "lost"])

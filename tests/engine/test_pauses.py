@@ -7,7 +7,7 @@ import pytest
 from costguard.engine import Known
 from costguard.engine.effects import Answer, Confirm, Go, Prepare, Tell
 from tests.engine.test_acting import IDLE, until
-from tests.engine.world import QUIET, World
+from tests.engine.world import BUSY, QUIET, World
 
 BRIDGE = Known(0.0, (), 400.0)
 """Quiet, with a counter that reaches over a hole."""
@@ -101,6 +101,19 @@ def test_a_hold_that_comes_after_the_request_is_refused(phase: str, uid: int) ->
     (answer,) = [effect for effect in done.effects if isinstance(effect, Answer)]
     assert (answer.done, answer.message.startswith("too late")) == (False, True)
     assert (world.state.core.people.holds, world.state.core.people.charged, world.phase()) == ((), 0.0, phase)
+
+
+@pytest.mark.parametrize("uid", [0, 1000])
+def test_a_hold_that_comes_after_the_deed_is_refused(uid: int) -> None:
+    """It would promise that nothing is done, which has been; and nothing more is before work is seen."""
+    world = until(World(IDLE._replace(kill_action="command"), 1), "DONE", Go="done")
+    world.tick(QUIET)
+    (answer,) = [effect for effect in world.hold(3600.0, uid=uid).effects if isinstance(effect, Answer)]
+    assert not answer.done
+    assert answer.message == "too late: the command was run 10s ago; watching resumes when work is seen"
+    world.run(60.0, BUSY)
+    (answer,) = [effect for effect in world.hold(3600.0, uid=uid).effects if isinstance(effect, Answer)]
+    assert answer.done
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,7 @@ class Judge(Watch):
         self.refused: dict[str, str] = {}  # what the last plan of an action said
         self.ever_refused = False  # in this boot: a guard that was killed may not have kept what came after
         self._closes = ""  # what the next boot must tell of an incident that was open
+        self.carried_out = False  # what latched it last was the deed itself
         self.latched_by_plan = False  # *cannot* was told because a plan was refused
         self.stops: list[float] = []  # own stops that ended this machine, with no work since
         self.tried_stops: list[float] = []  # requests to, perhaps in vain
@@ -687,6 +688,7 @@ class Judge(Watch):
             self.incident, self.reason = facts.get("incident", self.incident), facts.get("reason", self.reason)
             self.enter(LATCHES[kind])
             self.stage_at = self.at
+            self.carried_out = kind == "done"
             self.latched_by_plan = kind == "cannot" and facts["incident"] in self.vetoed and len(self.law.actions) == 1
         elif kind == "state_lost" and any(self.at - tried[-1][0] < ASKED_FOR for tried in self.gone.values()):
             self.enter("unsure")  # whether that request is still asked about stands in the commitments

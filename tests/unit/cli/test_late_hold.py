@@ -20,7 +20,7 @@ LATE = {"done": False, "words": "too late: the request to stop has already been 
 
 
 @contextmanager
-def agent(folder: Path, cloud: dict[str, Any]) -> Iterator[None]:
+def agent(folder: Path, cloud: dict[str, Any], action: str = "stop") -> Iterator[None]:
     """One that refuses every hold, on the real socket."""
     runtime = Path(resolve(str(folder), os.environ).runtime)
     runtime.mkdir(parents=True, exist_ok=True)
@@ -28,7 +28,13 @@ def agent(folder: Path, cloud: dict[str, Any]) -> Iterator[None]:
     class Answer(socketserver.StreamRequestHandler):
         def handle(self) -> None:
             asked = json.loads(self.rfile.readline())["command"]
-            said = {"deadline": {"limit": "lifetime"}, "agent": {"cloud": cloud}} if asked == "status" else LATE
+            report = {
+                "deadline": {"limit": "lifetime"},
+                "agent": {"cloud": cloud},
+                "action": "stop",
+                "incident": {"action": action},
+            }
+            said = report if asked == "status" else LATE
             self.wfile.write(json.dumps(said).encode() + b"\n")
 
     with socketserver.ThreadingUnixStreamServer(str(runtime / SOCKET), Answer) as server:
@@ -46,3 +52,10 @@ def test_who_is_too_late_reads_how_to_start_it_again(tmp_path: Path, verb: list[
     assert done.exit_code == 3
     assert "too late" in done.stderr
     assert (f"start it again from elsewhere: {start}" in done.stderr) is bool(start)
+
+
+def test_who_is_too_late_for_a_command_reads_nothing_of_a_start(tmp_path: Path) -> None:
+    """The machine stays up."""
+    with agent(tmp_path, {"start": "aws ec2 start-instances --instance-ids i-1"}, "command"):
+        done = CliRunner().invoke(main, ["hold", "2h", "--state-dir", str(tmp_path)])
+    assert (done.exit_code, "start" in done.stderr) == (3, False)

@@ -316,6 +316,30 @@ def test_the_limit_and_who_moved_it_stand_beside_the_deadline(moved: dict[str, A
     assert "--past-deadline" not in shown(deadline=limit, deadline_at=NOW + 1800.0, policy=policy)
 
 
+@pytest.mark.parametrize(
+    ("moved", "words"),
+    [
+        (0.0, "by 3h at most"),
+        (2.0, "by 1h at most"),
+        (3.0, "root: `costguard hold --past-deadline 2h` moves the deadline further"),
+    ],
+)
+def test_how_far_a_deadline_can_still_be_moved(moved: float, words: str) -> None:
+    """By what is left of the limit, not by all of it again."""
+    extended = {"owner": "ann", "uid": 7, "reason": "", "until": NOW + 1800.0 + moved * 3600.0} if moved else None
+    policy = Policy(mode="live", extend_max=10800.0)._asdict()
+    deadline = {"limit": "lease", "at": NOW + 1800.0, "extended": extended}
+    assert words in " ".join(shown(deadline=deadline, deadline_at=NOW + 1800.0, policy=policy).split())
+
+
+@pytest.mark.parametrize("phase", ["ACTING", "CONFIRMING"])
+def test_nobody_is_offered_what_would_be_refused(phase: str) -> None:
+    """The request is out."""
+    text = " ".join(shown(phase=phase, state=phase, incident=incident()).split())
+    assert "nobody any more: it has been requested" in text
+    assert "costguard hold 2h" not in text
+
+
 ANN = {
     "who": "ann on pts/3", "what": "typed", "since": NOW - 7200.0, "last": NOW - 240.0, "lets_go": "30 min without input", "user": "ann",
     "words": "ann on pts/3 typed 4 min ago, for 2 h; 30 min without input lets it go",

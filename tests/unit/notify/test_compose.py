@@ -425,6 +425,18 @@ def test_a_dry_run_says_what_live_mode_is_worth(action: str, saves: bool) -> Non
     assert "32.77 EUR an hour" in body
 
 
+def test_an_extension_that_was_taken_back_tells_the_deadline_that_counts_again() -> None:
+    """And whose it was, where somebody else ended it."""
+    text = compose(
+        "deadline_extended",
+        {**FACTS, "owner": "root", "ended": ["ann"], "due_wall": 1_763_743_000.0, "movable": 7200.0},
+    )
+    assert text.title.startswith("box: deadline back to ")
+    assert text.title.endswith("released by root")
+    assert "This ends the extension of ann. A warning comes before anything is done." in text.body
+    assert "`costguard hold --past-deadline 2h` on box moves the deadline" in text.body
+
+
 @pytest.mark.parametrize(
     ("movable", "words"),
     [
