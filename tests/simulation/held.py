@@ -72,7 +72,13 @@ class Holds:
         judge, at = self._judge, self._judge.at
         often = len([one for one in self._wishes.get(uid, ()) if at - one < WISHES_WITHIN]) > WISHES and uid
         slept = judge.drowsy or at - judge.began < 2 * judge.law.interval + EXACT
-        if judge.stage in {"gone", "unsure"} or (judge.stage == "done" and judge.carried_out) or often or slept or not self._sure:
+        if (
+            judge.stage in {"gone", "unsure"}
+            or (judge.stage == "done" and judge.carried_out)
+            or often
+            or slept
+            or not self._sure
+        ):
             return
         if uid == 0 or self._free(self._most, uid, most=True) > self._slack():
             judge.breaks(f"a hold of user {uid} is refused, and nothing stands against it")
