@@ -298,9 +298,10 @@ class Launcher:
                 f"DRY RUN: {word.text}; {_name(self._job.finish.signal)} would go to {several(count, 'process', 'processes')}"
             )
             return
-        self._speech.say(f"{word.text}; {self._how(self._job.finish)}")
+        told = f"{word.text}; {self._how(self._job.finish)}"  # takes its time: the tree is looked through
         self._reap()
         if self._status is None:
+            self._speech.say(told)
             self._idle = True
             self._end(self._job.finish)
 

@@ -33,6 +33,7 @@ time.sleep(1000)
 class Filled(Guarded):
     """One folder with two GPUs on which nobody is."""
 
+    command = (sys.executable, "-m", "costguard", "fill")
     wrapper: Sequence[str] = ()
     """What starts costguard, where it is not started directly."""
 
@@ -75,7 +76,7 @@ class Filled(Guarded):
         """As for one command, with its words in a file."""
         with (self.folder / "said").open("ab") as said:
             process = subprocess.Popen(
-                [*self.wrapper, sys.executable, "-m", "costguard", "fill", *arguments], env=self.environment, cwd=self.folder,
+                [*self.wrapper, *self.command, *arguments], env=self.environment, cwd=self.folder,
                 stdin=stdin, stdout=said, stderr=said, start_new_session=session,
             )  # fmt: skip
         self._started.append(process)

@@ -1,9 +1,12 @@
 """`costguard exec` on a stand-in NVIDIA library, and what is left of the processes that it started."""
 
+import fcntl
 import os
+import pty
 import signal
 import subprocess
 import sys
+import termios
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -32,6 +35,8 @@ def until(holds: Callable[[], object], seconds: float = PATIENCE, told: Callable
 class Guarded:
     """One folder with two GPUs at rest, and what runs there."""
 
+    command: Sequence[str] = COMMAND
+
     def __init__(self, folder: Path, library: Path) -> None:
         self.folder = folder
         self.gpus = Script(folder / "gpus", gpus=2, name="NVIDIA H200", util=0)
@@ -44,11 +49,22 @@ class Guarded:
     def start(self, *arguments: str, stdin: int = subprocess.PIPE, session: bool = True) -> subprocess.Popen[bytes]:
         """Start one, without a terminal unless it stays in this session."""
         process = subprocess.Popen(
-            [*COMMAND, *arguments], env=self.environment, cwd=self.folder, stdin=stdin,
+            [*self.command, *arguments], env=self.environment, cwd=self.folder, stdin=stdin,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=session,
         )  # fmt: skip
         self._started.append(process)
         return process
+
+    def start_on_terminal(self, *arguments: str) -> "tuple[subprocess.Popen[bytes], int]":
+        """Start one as the first process of a terminal of its own; the other end of it."""
+        master, slave = pty.openpty()
+        with os.fdopen(slave) as terminal:
+            process = subprocess.Popen(
+                [*self.command, *arguments], env=self.environment, cwd=self.folder, stdin=terminal, stdout=terminal, stderr=terminal,
+                start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - the tests have no threads
+            )  # fmt: skip
+        self._started.append(process)
+        return process, master
 
     def run(self, *arguments: str, text: bytes | None = None) -> tuple[int, str, str]:
         """Start one and wait for it: code, output, errors."""

@@ -1,6 +1,7 @@
 """Random trees under `costguard exec`, ended in every way: nobody is left, nobody else is touched, and the code is right."""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -116,7 +117,21 @@ def told_twice(guarded: Guarded, process: "subprocess.Popen[bytes]", chance: ran
     assert process.wait(PATIENCE) in (0, 137, 143)
 
 
-ENDS = (launcher_killed, killed_while_it_ends, watcher_killed, idle, told_twice)
+def guard_killed(guarded: Guarded, process: "subprocess.Popen[bytes]", chance: random.Random) -> None:
+    """One after the other, in either order."""
+    guarded.gpus.set(util=90)
+    until(lambda: guarded.watcher() is not None)
+    time.sleep(chance.random() * 0.3)
+    watcher = guarded.watcher()
+    if watcher is not None and chance.random() < 0.5:
+        processes.send(watcher, signal.SIGKILL)
+        time.sleep(0.5 + chance.random())  # a new one is there, or begins
+        until(lambda: guarded.watcher() is not None)
+    process.kill()
+    assert process.wait(PATIENCE) == -9
+
+
+ENDS = (launcher_killed, killed_while_it_ends, watcher_killed, idle, told_twice, guard_killed)
 
 
 @pytest.mark.usefixtures("strangers")
@@ -136,6 +151,39 @@ def test_nobody_is_left_and_nobody_else_is_touched(guarded: Guarded, part: int) 
         else:
             guarded.wait_for("pid")
             end(guarded, process, chance)
+        guarded.until_gone()
+
+
+@pytest.mark.usefixtures("strangers")
+@pytest.mark.parametrize("part", range(8))
+def test_one_that_ends_by_itself_in_the_last_moment_is_gone_too(guarded: Guarded, part: int) -> None:
+    """Its own code where nobody was signalled, else 124; whatever it had grown to ends with it."""
+    for run in range(10):
+        chance = random.Random(7000 + 10 * part + run)
+        guarded.gpus.set(util=0)
+        grown = tree(chance, ends=True) | {"lives": 0.5 + chance.random() * 0.5, "code": 0}
+        process = guarded.start(*QUICK, *python(GROW, json.dumps(grown)))
+        _out, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == (124 if b"idle: below" in err else 0), (part, run, err)
+        guarded.until_gone()
+
+
+@pytest.mark.usefixtures("strangers")
+@pytest.mark.parametrize("part", range(4))
+def test_a_closed_terminal_leaves_nobody(guarded: Guarded, part: int) -> None:
+    """Who heeds the hang-up ends; who does not is ended when the GPUs are idle, and is guarded until then."""
+    for run in range(10):
+        chance = random.Random(9000 + 10 * part + run)
+        guarded.gpus.set(util=90)
+        (guarded.folder / "pid").unlink(missing_ok=True)
+        process, master = guarded.start_on_terminal(*QUICK, *python(GROW, json.dumps(tree(chance, ends=False))))
+        guarded.wait_for("pid")
+        if chance.random() < 0.5:
+            until(lambda: guarded.watcher() is not None)
+        os.close(master)
+        time.sleep(chance.random() * 0.5)
+        guarded.gpus.set(util=0)
+        assert process.wait(PATIENCE) in {124, 129}, (part, run)
         guarded.until_gone()
 
 

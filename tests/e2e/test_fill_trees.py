@@ -1,6 +1,7 @@
 """Random trees as background work, ended in every way: nobody is left, and nobody else is touched."""
 
 import json
+import os
 import random
 import signal
 import subprocess
@@ -19,7 +20,7 @@ from .test_exec_trees import GROW, tree
 
 pytestmark = pytest.mark.thorough
 
-PARTS, RUNS = 8, 6
+PARTS, RUNS = 20, 10
 
 
 @pytest.fixture
@@ -72,7 +73,20 @@ def works(filled: Filled) -> bool:
     return False
 
 
-ENDS = (told, launcher_killed, watcher_killed, somebody_comes)
+def stands_still(filled: Filled, process: "subprocess.Popen[bytes]", chance: random.Random) -> None:
+    """The launcher is stopped, and somebody comes."""
+    until(lambda: filled.watcher_of_fill() is not None)
+    process.send_signal(signal.SIGSTOP)
+    with somebody() as newcomer:
+        working = [one.pid for one in filled.ours() if one.pid != process.pid]
+        for gpu in range(2):
+            filled.on_gpu(gpu, newcomer.pid, *working)
+        time.sleep(chance.random())
+        process.send_signal(signal.SIGCONT)
+        told(filled, process, chance)
+
+
+ENDS = (told, launcher_killed, watcher_killed, somebody_comes, stands_still)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
@@ -95,3 +109,18 @@ def test_nobody_of_the_work_is_left(filled: Filled, part: int) -> None:
     for stranger in strangers:
         stranger.kill()
         stranger.wait()
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_closed_terminal_leaves_no_work(filled: Filled, part: int) -> None:
+    """The hang-up ends costguard, and all of the work before it."""
+    for run in range(10):
+        chance = random.Random(5000 + 10 * part + run)
+        (filled.folder / "pid").unlink(missing_ok=True)
+        work = ("--", sys.executable, "-S", "-c", GROW, json.dumps(tree(chance, ends=False)))
+        process, master = filled.start_on_terminal(*QUICK, *work)
+        filled.wait_for("pid")
+        time.sleep(chance.random() * 0.3)
+        os.close(master)
+        assert process.wait(PATIENCE) == 0, (part, run)
+        filled.until_gone()
