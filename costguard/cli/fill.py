@@ -88,6 +88,7 @@ def named_gpus(context: click.Context, parameter: click.Parameter, given: Sequen
 @click.option(
     "--config",
     "-c",
+    "--conf",
     metavar="FILE",
     help="Take work and options from this file instead: .toml, or else the configuration of gpu_mon.",
 )

@@ -250,6 +250,27 @@ def test_the_wrapper_s_defaults_are_ours(guarded: Guarded, clock: Clock) -> None
     assert clock.boottime() - began >= 355.0
 
 
+def test_the_entry_point_of_an_experiment_ends_when_its_training_hangs(guarded: Guarded, clock: Clock) -> None:
+    """GPU Idle Timeout around a command 2, its README's second example: 20 %, 3 s, 7 samples, delay 1; one GPU shows 1 % to the end."""
+    clock.run(10)
+    guarded.gpus = type(guarded.gpus)(guarded.folder / "gpus", gpus=2, machine=clock.boottime, util=70)
+    guarded.environment |= clock.environment()
+    train = ("python3", "-m", "this.is.no.module")
+    assert guarded.run("-t", "20", "-s", "3", "-n", "7", "-d", "1", "-x", *train)[0] == 1, "its own code"
+    process = guarded.start("-t", "20", "-s", "3", "-n", "7", "-d", "1", "-x", "sh", "-c", "sleep 1000 & wait")
+    until(lambda: guarded.watcher() is not None)
+    time.sleep(3)
+    assert process.poll() is None
+    hung = clock.boottime()
+    guarded.gpus.set(0, util=0)
+    guarded.gpus.set(1, util=1)
+    _out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 124
+    assert clock.boottime() - hung >= 18.0
+    assert b"idle: below 20 % for 21s (7 readings, one each 3s)" in err
+    guarded.until_gone()
+
+
 # -- the stressor that fills idle GPUs -----------------------------------------------------------------------
 
 
@@ -347,6 +368,21 @@ def test_work_for_some_gpus_of_gpu_mon(filled: Filled, work: str, spelling: str,
         filled.on_gpu(1, newcomer.pid)
         filled.until_working(0)
     filled.end(process)
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_work_for_each_gpu_of_gpu_mon(filled: Filled, work: str, spelling: str) -> None:
+    """gpu_mon 6: the second example of its README: one process for each GPU, each with its own variable, each makes room alone."""
+    parts = "\n".join(f"[process-{gpu}]\ngpus={gpu}\ndir={filled.folder}\ncmd={work}" for gpu in range(2))
+    file = ini("gpus=0").replace("[process-x]\ngpus=0", parts)
+    process = configured(filled, spelling, file, ("--gpus", "0,1"), work)
+    filled.until_working(2)
+    assert sorted(gpu for _, gpu in filled.begun()) == sorted(UUIDS)
+    with somebody() as newcomer:
+        filled.on_gpu(0, newcomer.pid)
+        filled.until_working(1)
+        assert [gpu for pid, gpu in filled.begun() if pid in filled.working()] == [UUIDS[1]]
+        filled.end(process)
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)

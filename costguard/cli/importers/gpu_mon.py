@@ -4,6 +4,7 @@ import configparser
 import re
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from costguard.cli.fill_file import FillFile, content, wrong
 from costguard.cli.importers import Imported, Note
@@ -32,10 +33,12 @@ _INTERPRETER = re.compile(r"python[\d.]*|java|julia|node|ruby|perl|R|bash|sh")
 
 Section = Mapping[str, str]
 
+T = TypeVar("T")
+
 
 def read(path: str) -> Imported:
     """Read one file. Raises CostguardError with all that is wrong in it, each with section, key and what is allowed."""
-    parser = configparser.ConfigParser(interpolation=None)
+    parser = configparser.ConfigParser()  # with its interpolation, as there: %% is a percent sign
     try:
         parser.read_string(content(path).decode("utf-8-sig"))
     except (UnicodeDecodeError, configparser.Error) as error:
@@ -57,6 +60,7 @@ class _Reading:
         self._notes: list[Note] = []
         self._sections: dict[str, Section] = {name: parser[name] for name in parser.sections()}
         self._everywhere = parser.defaults()
+        self._raw = [text for name in parser.sections() for _key, text in parser.items(name, raw=True)]
 
     def imported(self) -> Imported:
         """What it asks for; only where there are no problems."""
@@ -77,7 +81,16 @@ class _Reading:
         """A key that must be there; None where it is not."""
         if key not in section:
             self.problems.append(f"[{name}] {key} is missing; allowed: {allowed}")
-        return section.get(key)
+        return self._get(name, section, key, None)
+
+    def _get(self, name: str, section: Section, key: str, default: T) -> str | T:
+        """A key that may be there. A value that is half an interpolation is none, and no second problem."""
+        try:
+            return section.get(key, default)
+        except configparser.InterpolationError as error:
+            plain = " ".join(str(error).split())
+            self.problems.append(f"[{name}] {key} cannot be read ({plain}); allowed: %% for a percent sign")
+            return default
 
     def _filler(self, name: str, section: Section) -> Filler | None:
         words = self._command(name, section)
@@ -85,7 +98,7 @@ class _Reading:
         gpus = self._gpus(name, section)
         if not words or directory is None or gpus is None:
             return None
-        return Filler(words, gpus, len(gpus) != 1, directory, log=section.get("log", ""))
+        return Filler(words, gpus, len(gpus) != 1, directory, log=self._get(name, section, "log", ""))
 
     def _command(self, name: str, section: Section) -> tuple[str, ...]:
         """The words; none where there is an error."""
@@ -161,7 +174,7 @@ class _Reading:
         enabled = self._value("tty", section, "enabled", "yes, no")
         if enabled is not None and enabled.strip().lower() not in states:
             self.problems.append(f"[tty] enabled = {enabled} is not understood; allowed: yes, no")
-        seconds = section.get("idle_seconds", "0").strip()
+        seconds = self._get("tty", section, "idle_seconds", "0").strip()
         if not _number(seconds) or len(seconds) > 9:
             self.problems.append(f"[tty] idle_seconds = {seconds} is out of range; allowed: 0 to 999999999")
             return {}
@@ -170,13 +183,14 @@ class _Reading:
         elif not int(seconds):
             self._notes.append(Note("never_yields", "to people at terminals, though [tty] is enabled: idle_seconds is 0, and no key was pressed so lately"))  # fmt: skip
         else:
-            return {"users": float(seconds), "ignore_users": tuple(_list(section.get("whitelist", "")))}
+            return {"users": float(seconds), "ignore_users": tuple(_list(self._get("tty", section, "whitelist", "")))}
         return {}
 
     def _unknown_names(self) -> None:
         """Sections and keys that nothing here knows; gpu_mon does not read them either."""
         for key in self._everywhere:
-            self._lose(f"[DEFAULT] {key}", key in {one for keys in _KEYS.values() for one in keys})
+            used = any(f"%({key})s" in text for text in self._raw)
+            self._lose(f"[DEFAULT] {key}", used or key in {one for keys in _KEYS.values() for one in keys})
         for name, section in self._sections.items():
             if not _kind(name):
                 self._lose(f"[{name}]", known=False)

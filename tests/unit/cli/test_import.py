@@ -89,6 +89,23 @@ def test_sections_of_gpus_limit_the_work(file: Path) -> None:
         read(file)
 
 
+def test_a_percent_sign_is_what_it_was(file: Path) -> None:
+    """gpu_mon reads %% and %(name)s as its library does; what is half of one is an error there, too, and named."""
+    file.write_text(
+        "[DEFAULT]\nbase = /srv\n"
+        + WHOLE.replace("dir = /one", "dir = %(base)s/one").replace("cmd = one", "cmd = date +%%F")
+    )
+    found = read(file).file.fillers[-1]
+    assert (found.directory, found.command) == ("/srv/one", ("date", "+%F"))
+    assert told(file, "lost") == []
+    file.write_text(WHOLE.replace("dir = /one", "dir = /one%").replace("log = /srv/log.txt", "log = %(none)s"))
+    with pytest.raises(CostguardError) as raised:
+        read(file)
+    assert "[process-one] dir cannot be read" in raised.value.message
+    assert "[process-all] log cannot be read" in raised.value.message
+    assert raised.value.message.count("allowed: %% for a percent sign") == 2
+
+
 def test_what_means_another_thing_is_said(file: Path) -> None:
     """Exact names, and quotes of a command, which gpu_mon takes for letters."""
     assert told(file, "changed") == [
