@@ -86,7 +86,7 @@ class GpuSide:
 
     def _task_of(self, config: Mapping[str, Any]) -> "TaskGpus | None":
         """The scope of a guard that guards a task; None for the machine."""
-        if config["policy"].get("scope") != "task":
+        if config.get("policy", {}).get("scope") != "task":  # a watcher of one command has no policy here
             return None
         from costguard.agent.task_gpus import TaskGpus  # here: most agents guard a machine
 
