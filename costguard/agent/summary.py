@@ -19,6 +19,9 @@ LOOK_EVERY_SECONDS = 6 * 3600.0
 SET_WITHIN_SECONDS = 3600.0
 """A clock that nothing has set so long after the boot is as right as it will be."""
 
+SET_SOON_SECONDS = 300.0
+"""While the date is not believed, it is looked at so often: a clock is mostly set within minutes of the boot."""
+
 WRITTEN_WITHIN_SECONDS = 15.0
 """So long a question waits for what the history still has to write; the rest belongs to the next summary."""
 
@@ -69,7 +72,10 @@ class SummaryPart(Part[Told]):
             self._again(now, NOT_IN_TIME)
         if self._task.running or now.boot < self.deadline:
             return
-        if now.wall < self._due_wall or (now.synced is False and now.boot < SET_WITHIN_SECONDS):
+        if now.synced is False and now.boot < SET_WITHIN_SECONDS:
+            self._look_at = now.boot + min(SET_SOON_SECONDS, SET_WITHIN_SECONDS - now.boot)
+            return
+        if now.wall < self._due_wall:
             self._wait(now)
             return
         self._flushed = not self._flushed and self._flush()

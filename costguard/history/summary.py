@@ -14,6 +14,7 @@ STOPPED = frozenset(("acted", "closed", "accepted", "requested"))
 """Ends of an incident that the machine was stopped in, as far as is recorded."""
 
 TROUBLED = frozenset(("failed", "cannot", "unknown"))
+NEARLY = frozenset(("cancelled", "held"))
 NAMED = 5
 """So many incidents are named, and so many people."""
 
@@ -21,7 +22,7 @@ NAMED = 5
 class Summary(NamedTuple):
     """Seconds, counts and money; money is an estimate, None where no price is known.
 
-    ``since``, ``until``: between these dates, whole quarters of an hour, it was watched. What happened is counted by its own date.
+    ``since``, ``until``: between these dates, whole quarters of an hour, all of it lies: the hours, and by its own date what happened.
     """
 
     since: float
@@ -45,27 +46,23 @@ class Summary(NamedTuple):
     holders: tuple[tuple[str, int], ...]  # who held it, and how often
 
 
-def of(
-    path: str, since: float, now: float, price: Rate | None, limit: float | None = None, *, heard: float | None = None
-) -> Summary:
+def of(path: str, since: float, now: float, price: Rate | None, limit: float | None = None) -> Summary:
     """Summarize what was recorded from ``since`` on; of each stop that a dry run told at most ``limit`` seconds count as money.
 
     The last recorded quarter of an hour may still grow: it belongs to the next summary, which begins where this one ends.
-    ``heard``: the date until which earlier summaries told what happened, if it is another one. Raises `query.HistoryError`
-    where the history cannot be read.
+    Raises `query.HistoryError` where the history cannot be read.
     """
     since = query.quarter_of(since)
-    heard = since if heard is None else heard
     with query.reading(path) as database:
         until = query.last_quarter(database, since, now)
         until = since if until is None else until
         hours = query.hours(database, since, until)
-        events = [event for event in query.events(database, min(since, heard)) if event.wall < now]
-        spans = stayed_up(database, [event for event in events if event.wall < until], since, until)
+        events = [event for event in query.events(database, since) if event.wall < until]
+        spans = stayed_up(database, events, since, until)
     would_off, counting = sum(span.within for span in spans), sum(span.counting(limit) for span in spans)
     price = price or savings.last_rate(events)
-    recent = [event for event in events if event.wall >= heard]
-    incidents = [found for found in summaries(events) if found.opened >= heard]
+    recent = [event for event in events if event.wall >= since]
+    incidents = _ended(events, since)
     off = savings.off_by_day(recent, 0.0).values()  # whole: no summary was sent while it was off
     saved = [day.saved for day in off if day.saved is not None]
     told = Counter(str(event.data.get("name")) for event in recent if event.kind == "told")
@@ -81,9 +78,27 @@ def of(
     )  # fmt: skip
 
 
+def _ended(events: Iterable[Event], since: float) -> list[IncidentSummary]:
+    """The incidents that came to an end from ``since`` on: one that goes on then is in the next summary, with what it came to."""
+    events = list(events)
+    before = {found.id: _kind(found) for found in summaries(event for event in events if event.wall < since)}
+    return [found for found in summaries(events) if _kind(found) not in {"", before.get(found.id)}]
+
+
+def _kind(incident: IncidentSummary) -> str:
+    """As what an end counts; empty where it has none. That a stop was accepted, and later seen, is one stop."""
+    if incident.result in STOPPED:
+        return "stopped"
+    if incident.result in TROUBLED:
+        return "troubled"
+    if incident.result in NEARLY:
+        return "nearly"
+    return "" if incident.result == "open" else incident.result
+
+
 def _nearly(incidents: Iterable[IncidentSummary]) -> tuple[tuple[float, str], ...]:
     """Countdowns that something ended."""
-    found = [(one.opened, one.words) for one in incidents if one.result in {"cancelled", "held"}]
+    found = [(one.opened, one.words) for one in incidents if one.result in NEARLY]
     return tuple(found[-NAMED:])
 
 

@@ -170,7 +170,7 @@ def _summary(facts: Facts) -> tuple[str, Lines]:
     spoken = {"works": "worked", "quiet": "idle", "unknown": "unreadable", "off": "stopped"}
     hours = ", ".join(f"{spoken[name]} {duration(seconds)}" for name, seconds in times if seconds >= 60.0)
     since, until = facts.number("since"), facts.number("until")
-    period = f" since {clock(since, until - 8 * DAY)}" if since is not None and until is not None else ""
+    period = _period(since, until, facts.number("made")) if since is not None and until is not None else ""
     return f"{facts.machine}{period}: {hours or 'nothing recorded'}{_summed_up(facts)}", [
         *_counted(facts),
         *[f"- not done: {sentence(text)}" for text in facts.names("troubles")],
@@ -179,6 +179,14 @@ def _summary(facts: Facts) -> tuple[str, Lines]:
         _price(facts),
         "The whole record: `costguard history`.",
     ]
+
+
+def _period(since: float, until: float, made: float | None) -> str:
+    """What the summary is of; where its end is not the moment of the message, that too."""
+    begin = clock(since, since - DAY)
+    if made is None or made - until < 60.0:
+        return f" since {begin}"
+    return f" from {begin} until {clock(until, made)}"
 
 
 def _summed_up(facts: Facts) -> str:

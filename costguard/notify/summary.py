@@ -28,7 +28,7 @@ FUTURE_SECONDS = 86400.0
 
 
 class Stamp(NamedTuple):
-    """Dates: until when the hours were told, which ends with what was written then; and when that summary was made."""
+    """Dates: until when everything was told, which ends with what was written then; and when that summary was made."""
 
     told_until: float
     made: float
@@ -51,7 +51,7 @@ def due(draft: Draft, now: float) -> Draft | None:
     limit = float(given) if isinstance(given, int | float) else None
     try:
         since = max(last.told_until, now - LONG_KEPT_SECONDS)
-        found = summary.of(os.path.join(state, FILE), since, now, price, limit, heard=last.made)
+        found = summary.of(os.path.join(state, FILE), since, now, price, limit)
     except HistoryError as error:
         return draft._replace(facts={**draft.facts, "error": str(error)})
     return draft._replace(facts={**draft.facts, **found._asdict(), "made": now})

@@ -82,6 +82,23 @@ def test_a_clock_that_nothing_sets_does_not_silence_it() -> None:
     assert letters.asked[0][0] >= 3600.0
 
 
+@pytest.mark.parametrize("set_at", [400.0, 1000.0, 3000.0])
+def test_a_clock_that_is_set_late_delays_it_by_minutes(set_at: float) -> None:
+    """One that was due while the machine was off waits for the date, not for the next look of the day."""
+    letters = Letters()
+    host = SimHost(Machine(gpus=1, script=WORK), seed=3, until=2 * 3600.0, watch=letters)
+    host.world.synced = False
+    host.world.at(set_at, lambda: setattr(host.world, "synced", True))
+    config = effective(interval=60.0)
+    config["notify"] = {**config["notify"], "local": ["wall"], "channels": CHANNELS, "summary": "weekly"}
+    try:
+        Loop(host, config, host.start()).run()
+    except SimOff:
+        host.die()
+    assert letters.asked
+    assert max(set_at, FIRST_AFTER_SECONDS) <= letters.asked[0][0] <= max(set_at, FIRST_AFTER_SECONDS) + 500.0
+
+
 class Fails(Faults):
     """The first three messages arrive nowhere."""
 

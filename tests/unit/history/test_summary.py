@@ -100,7 +100,7 @@ def test_hours_that_the_limit_kept_out_of_the_money_are_known(tmp_path: Path) ->
     ]
     path = recorded(tmp_path, hours(START, 1, 1), events)
     assert summary.of(path, START, NOW, PRICE).uncounted == pytest.approx(38 * HOUR)
-    assert summary.of(path, START, NOW, PRICE, heard=START + 63 * HOUR).uncounted == pytest.approx(0.0)
+    assert summary.of(path, START + 63 * HOUR, NOW, PRICE).uncounted == pytest.approx(0.0)
 
 
 def test_what_nearly_happened_and_who_held_it(tmp_path: Path) -> None:
@@ -116,6 +116,46 @@ def test_what_nearly_happened_and_who_held_it(tmp_path: Path) -> None:
     found = summary.of(recorded(tmp_path, hours(START, 1, 0), events), START - HOUR, NOW, PRICE)
     assert found.nearly == ((START, "cancelled: work was seen"),)
     assert found.holders == (("uid 7", 2), ("uid 8", 1))
+
+
+@pytest.mark.parametrize(
+    ("minutes", "counts"),
+    [
+        ((-5, -4, -3), [(1, 0), (0, 0)]),
+        ((-5, -4, 5), [(1, 0), (0, 0)]),  # that it was seen to be off is no second stop
+        ((-5, 5, 6), [(0, 0), (1, 0)]),
+        ((5, 6, 7), [(0, 0), (1, 0)]),
+        ((-5, 5, None), [(0, 0), (1, 0)]),
+        ((-5, None, -4), [(0, 1), (0, 0)]),
+        ((-5, None, 4), [(0, 0), (0, 1)]),
+    ],
+)
+def test_what_goes_on_while_a_summary_is_made_is_in_the_next(
+    tmp_path: Path, minutes: tuple[int, int | None, int | None], counts: list[tuple[int, int]]
+) -> None:
+    """With what it came to, and once: stops, and warnings that something ended. The hours have the same two ends."""
+    warned, asked, ended = minutes
+    monday = int(START) // 900 * 900 + 2 * DAY
+    events = [phase("i1", monday + warned * 60, "WATCHING", "WARNING")] if warned is not None else []
+    events += [phase("i1", monday + asked * 60, "WARNING", "ACTING")] if asked is not None else []
+    if ended is not None and asked is not None:
+        events.append(told("i1", monday + ended * 60, "closed"))
+    elif ended is not None:
+        events.append(phase("i1", monday + ended * 60, "WARNING", "WATCHING"))
+    on = hours(monday - DAY, 0, 30)
+    path = recorded(tmp_path, on, sorted(events, key=lambda row: float(str(row[1]))))
+    before = summary.of(recorded_until(tmp_path, on, events, monday), monday - DAY, monday + 600.0, PRICE)
+    after = summary.of(path, before.until, NOW, PRICE)
+    assert before.until == monday
+    assert [(one.stops, len(one.nearly)) for one in (before, after)] == counts
+
+
+def recorded_until(tmp_path: Path, machine: list[list[object]], events: list[list[object]], wall: float) -> str:
+    """What stood in the history ten minutes after that date."""
+    path = tmp_path / "then.sqlite"
+    machine = [row for row in machine if float(str(row[0])) <= wall + 540.0]
+    store.save(batch(path, gpus=[], machine=machine, events=[row for row in events if float(str(row[1])) < wall + 600]))
+    return str(path)
 
 
 def test_what_lies_outside_does_not_count(tmp_path: Path) -> None:

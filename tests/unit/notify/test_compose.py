@@ -296,6 +296,20 @@ def test_a_limit_that_takes_something_from_the_savings_is_named() -> None:
     assert "saving_limit" not in compose("summary", {**week, "uncounted": 0.0}).body
 
 
+@pytest.mark.parametrize(
+    ("until", "made", "period"),
+    [
+        (1_763_715_600, 1_763_715_640, "box since 2025-11-14 09:00 UTC: worked 5h"),
+        (1_763_714_700, 1_763_715_640, "box from 2025-11-14 09:00 UTC until 08:45 UTC: worked 5h"),
+        (1_763_542_800, 1_763_715_640, "box from 2025-11-14 09:00 UTC until 2025-11-19 09:00 UTC: worked 5h"),
+    ],
+)
+def test_a_summary_that_ends_before_its_message_says_where(until: float, made: float, period: str) -> None:
+    """What happened since stands in the next one: nobody looks for it here."""
+    facts = {**FACTS, "works": 18000.0, "since": 1_763_110_800, "until": until, "made": made}
+    assert compose("summary", facts).title == period
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_has_its_own_words(kind: str) -> None:
     """None falls back to the text of an unknown kind."""

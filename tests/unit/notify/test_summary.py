@@ -111,21 +111,34 @@ def test_consecutive_summaries_add_up_to_the_history(plan: Plan) -> None:
         had = lived(folder, plan)
         if not had:
             return
-        until, made = (max(float(str(one[name])) for one in had) for name in ("until", "made"))
+        until = max(float(str(one["until"])) for one in had)
         with query.reading(str(folder / FILE)) as database:
             (first,) = database.execute("SELECT min(start) FROM quarters").fetchone()
             whole = query.hours(database, 0.0, until)
-            closed = [event for event in query.events(database, 0.0) if event.wall < made]
+            closed = [event for event in query.events(database, 0.0) if event.wall < until]
             started = [float(str(one["since"])) for one in had]
     assert started[0] <= first, "nothing was before the first"
     assert started[1:] == [*(float(str(one["until"])) for one in had[:-1])], "each begins where the last one ended"
     for name in ("works", "quiet", "unknown"):
         assert sum(float(str(one[name])) for one in had) == pytest.approx(getattr(whole, name)), name
     assert sum(float(str(one["idle_cost"])) for one in had) == pytest.approx(whole.quiet / 3600.0 * PRICE)
-    before_the_first = sum(event.wall < first_look(plan) for event in closed)
-    assert sum(float(str(one["off"])) for one in had) == pytest.approx(3600.0 * (len(closed) - before_the_first))
+    assert sum(float(str(one["off"])) for one in had) == pytest.approx(3600.0 * len(closed))
 
 
-def first_look(plan: Plan) -> float:
-    """When the guard first asked: what people knew before then is no news."""
-    return START + plan.begin * MINUTE + 15 * MINUTE
+def test_the_first_summary_has_what_was_done_before_it_was_first_asked_for(tmp_path: Path) -> None:
+    """As it has the hours: a stop that was refused and a hold of the first minutes, or of the days before there was a channel."""
+    begin = START + 7 * 3600
+    minutes = tuple(MachineMinute(begin + number * MINUTE, 0.0, 60.0, 0.0) for number in range(3 * 24 * 60))
+    events = (
+        EventRow("b-i1", begin + 120.0, "phase", json.dumps({"from": "WATCHING", "to": "WARNING"})),
+        EventRow("b-i1", begin + 300.0, "phase", json.dumps({"from": "WARNING", "to": "DONE", "done": "cannot"})),
+        EventRow("", begin + 400.0, "told", json.dumps({"name": "held", "facts": {"owner": "uid 7"}})),
+        EventRow("", begin + 90000.0, "told", json.dumps({"name": "held", "facts": {"owner": "uid 7"}})),
+    )
+    store.save(Batch(str(tmp_path / FILE), "b1", "i-1", begin, dated=True, gpus=(), machine=minutes, events=events))
+    assert ask(tmp_path, begin + 90_500.0, heard=True) is None, "the first look"
+    first = ask(tmp_path, begin + 3 * DAY - 30.0, heard=True)
+    assert first is not None
+    assert (first["since"], first["until"]) == (begin, begin + 3 * DAY - 900.0)
+    assert first["troubles"] == ("could not be carried out",)
+    assert first["holders"] == (("uid 7", 2),)
