@@ -9,13 +9,15 @@ import functools
 import json
 import re
 import smtplib
+import ssl
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
 import requests
+from urllib3.exceptions import NewConnectionError
 
 PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 """Answers of HTTP after which the same message may be taken."""
@@ -25,6 +27,24 @@ LONGEST_WAIT_SECONDS = 900.0
 
 LEAST_SECONDS = 1.0
 """With less time left no further try is begun."""
+
+ANSWER_SLACK_SECONDS = 0.5
+"""Between the end of the wait for an answer and that of the message: what came of it is still to be said."""
+
+UNHEARD = (
+    requests.exceptions.ConnectTimeout,
+    requests.exceptions.RetryError,
+    requests.exceptions.InvalidURL,
+    NewConnectionError,
+    ssl.SSLCertVerificationError,
+)
+"""Errors of a request of which its service has seen nothing. A proxy's error is none of them: it may be one of the way back."""
+
+TUNNEL = "Tunnel connection failed"
+"""A proxy that answers so has passed nothing on."""
+
+ASKING = frozenset(("GET", "HEAD", "OPTIONS"))
+"""Methods that bring no message."""
 
 _CODE = re.compile(r"[a-z]{2,}(?:_[a-z]+){0,6}|[A-Z][A-Za-z]{2,48}")
 """How services name what is wrong: ``channel_not_found``, ``InvalidClientTokenId``; a token has digits."""
@@ -37,6 +57,7 @@ class Exchange(threading.local):
     """What this thread's last request came to; and of each one of a try, whether the text was in it, and whether it was taken.
 
     ``code`` is the service's own name for what is wrong, ``end`` the moment of the monotonic clock until which there is time.
+    ``unanswered``: a request was sent that may have arrived, and nobody said what became of it.
     """
 
     host: str = ""
@@ -46,6 +67,7 @@ class Exchange(threading.local):
     log: list[str]
     text: bytes
     sent: list[tuple[bool, bool]]
+    unanswered: bool = False
     not_before: float = 0.0
     end: float = float("inf")
 
@@ -55,12 +77,17 @@ class Exchange(threading.local):
     def begin(self, text: str, end: float) -> None:
         """A try, which has until ``end``; ``text`` stands in the message. What the service asked for before it counts on."""
         self.host, self.status, self.code, self.error, self.log = "", None, "", None, []
-        self.text, self.sent, self.end = text.encode(), [], end
+        self.text, self.sent, self.end, self.unanswered = text.encode(), [], end, False
 
     @property
     def wait(self) -> float:
         """Seconds for which the service wants to be left alone from now on."""
         return max(0.0, self.not_before - time.monotonic())
+
+    @property
+    def left(self) -> float:
+        """Seconds for which an answer may be waited for."""
+        return max(LEAST_SECONDS, self.end - ANSWER_SLACK_SECONDS - time.monotonic())
 
     @property
     def text_arrived(self) -> bool:
@@ -92,10 +119,12 @@ def watch() -> None:
         exchange.host = urlsplit(request.url or "").hostname or ""
         text = _carries(request, exchange.text)
         try:
-            response = send(session, request, **{**options, "allow_redirects": False})
+            timeout = _capped(options.get("timeout"), exchange.left)
+            response = send(session, request, **{**options, "allow_redirects": False, "timeout": timeout})
         except Exception as error:
             exchange.error = error
             exchange.sent.append((text, False))
+            exchange.unanswered = exchange.unanswered or (request.method not in ASKING and _may_have_arrived(error))
             raise
         exchange.sent.append((text, 200 <= response.status_code < 300))
         exchange.answered(response)
@@ -104,6 +133,34 @@ def watch() -> None:
     requests.Session.send = watched
     for name in ("__init__", "starttls", "login", "sendmail"):
         setattr(smtplib.SMTP, name, _seen(getattr(smtplib.SMTP, name)))
+    for name, around in (("getreply", _patient), ("data", _doubted)):
+        setattr(smtplib.SMTP, name, around(getattr(smtplib.SMTP, name)))
+
+
+def _capped(timeout: object, left: float) -> tuple[float, float]:
+    """Seconds in which to connect, and to answer: what the plug-in gives them, as far as there is time."""
+    given = timeout if isinstance(timeout, tuple) else (timeout, timeout)
+    connect, read = (min(float(one), left) if isinstance(one, int | float) else left for one in given)
+    return connect, read
+
+
+def _may_have_arrived(error: BaseException) -> bool:
+    """Whether a service may have got a request that ended so: all but where no connection was made."""
+    return not any(isinstance(one, UNHEARD) or TUNNEL in str(one) for one in causes(error))
+
+
+def causes(error: BaseException) -> Iterator[BaseException]:
+    """The error and those inside it, the innermost last."""
+    inner: BaseException | None = error
+    while inner is not None:
+        yield inner
+        inner = inner.__cause__ or inner.__context__ or _carried(inner)
+
+
+def _carried(error: BaseException) -> BaseException | None:
+    """The error inside this one; what a library calls ``reason`` may be a word."""
+    inside = (getattr(error, "reason", None), *error.args)
+    return next((one for one in inside if isinstance(one, BaseException)), None)
 
 
 def _leave_alone() -> None:
@@ -114,6 +171,34 @@ def _leave_alone() -> None:
     if time.monotonic() + wait + LEAST_SECONDS > exchange.end:
         raise requests.exceptions.RetryError
     time.sleep(wait)
+
+
+def _patient(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Each answer of a mail server has all the time that is left: who gives up sooner sends twice."""
+
+    @functools.wraps(method)
+    def patient(session: smtplib.SMTP) -> Any:  # noqa: ANN401 - whatever that one returns
+        if session.sock is not None and exchange.end != float("inf"):
+            session.sock.settimeout(exchange.left)
+        return method(session)
+
+    return patient
+
+
+def _doubted(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The step of a mail session that hands the message over: without an answer nobody knows whether it was taken."""
+
+    @functools.wraps(method)
+    def doubted(session: smtplib.SMTP, *arguments: Any) -> Any:  # noqa: ANN401 - whatever that one returns
+        try:
+            return method(session, *arguments)
+        except smtplib.SMTPResponseException:
+            raise
+        except Exception:
+            exchange.unanswered = True
+            raise
+
+    return doubted
 
 
 def _seen(method: Callable[..., Any]) -> Callable[..., Any]:

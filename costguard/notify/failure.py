@@ -8,7 +8,7 @@ from typing import NamedTuple
 import requests
 
 from costguard.masking import mask
-from costguard.notify.exchange import PASSING, Exchange
+from costguard.notify.exchange import PASSING, Exchange, causes
 
 WORDS = {
     401: "it rejects these credentials",
@@ -59,6 +59,9 @@ REFUSED = re.compile(r"\b5\d\d\b")
 """In what a library logged of a server: a refusal that lasts. Source: RFC 5321, 4.2.1."""
 
 
+MAY_HAVE_ARRIVED = "it may still have arrived"
+
+
 class Failure(NamedTuple):
     """Why it was not taken, what to do, and whether the same may be taken later. ``blameless``: a picture had no part in it."""
 
@@ -72,6 +75,10 @@ def failure(exchange: Exchange, url: str) -> Failure:
     """What the last try came to."""
     status, error, host = exchange.status, exchange.error, exchange.host
     code = "" if exchange.code in url else exchange.code  # it may repeat a piece of the address
+    if exchange.unanswered:
+        late = error is None or isinstance(error, requests.exceptions.Timeout | TimeoutError)
+        how = "did not answer in time" if late else "ended the connection without an answer"
+        return Failure(f"{host} {how}", MAY_HAVE_ARRIVED, blameless=True)
     if isinstance(error, smtplib.SMTPException | OSError) and not isinstance(error, requests.RequestException):
         return _of_mail(error, host, url)
     if error is not None:
@@ -172,14 +179,6 @@ def _refused(host: str, what: str, code: int, said: bytes | str, url: str, *, pi
 
 def _cause(error: BaseException) -> str:
     """The innermost reason, without the address that stands in the outer ones."""
-    inner: BaseException = error
-    while (following := inner.__cause__ or inner.__context__ or _carried(inner)) is not None:
-        inner = following
+    *_, inner = causes(error)
     said = getattr(inner, "verify_message", None) or getattr(inner, "strerror", None)
     return str(said) if said else type(inner).__name__
-
-
-def _carried(error: BaseException) -> BaseException | None:
-    """The error inside this one; what a library calls ``reason`` may be a word."""
-    inside = (getattr(error, "reason", None), *error.args)
-    return next((one for one in inside if isinstance(one, BaseException)), None)

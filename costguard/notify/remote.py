@@ -22,7 +22,7 @@ from apprise.manager_plugins import NotificationManager
 from costguard.masking import mask
 from costguard.notify.delivered import Delivered
 from costguard.notify.exchange import LEAST_SECONDS, exchange, watch
-from costguard.notify.failure import failure
+from costguard.notify.failure import MAY_HAVE_ARRIVED, failure
 from costguard.notify.markup import to_html, to_markdown
 from costguard.notify.message import Message
 from costguard.notify.terminal import clean
@@ -31,7 +31,7 @@ from costguard.report.picture import Picture
 TYPES = {"info": NotifyType.INFO, "warning": NotifyType.WARNING, "critical": NotifyType.FAILURE}
 
 PAUSE_SECONDS, PAUSE_LONGEST_SECONDS = 1.0, 8.0
-CONNECT_SECONDS, TEXT_SECONDS = 8.0, 6.0
+CONNECT_SECONDS = 8.0
 
 NAME = "costguard"
 PICTURE = "gpu-load.png"
@@ -104,19 +104,20 @@ def _ready() -> None:
 def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes = b"", note: str = "") -> Sent:
     """Hand a message over to one address, with further tries while they may help, until ``end`` of the monotonic clock.
 
-    A service that takes a message and loses the answer gets it again: at least once, with the same id. What may be wrong with a
-    picture costs the picture: the text goes on without it.
+    What may have arrived is not sent again here: where nobody took a warning, a later delivery repeats it. What may be wrong with
+    a picture costs the picture: the text goes on without it.
     """
     service = str(plugin.service_name)
     pause = PAUSE_SECONDS
     letters = max(_LETTERS.findall(message.title), key=len, default="")
     if not _in_time(exchange.wait, end):
-        return Sent(service, f"it asked to be left alone for {exchange.wait:.0f} s more", wait=exchange.wait)
+        asked = round(exchange.wait)
+        why = f"it asked to be left alone for {asked} s more" if asked else "no time was left to send it"
+        return Sent(service, why, wait=exchange.wait)
     time.sleep(exchange.wait)
     while True:
         exchange.begin(letters, end)
-        left = end - time.monotonic()
-        plugin.socket_connect_timeout, plugin.socket_read_timeout = patience(left, picture=bool(picture))
+        plugin.socket_connect_timeout, plugin.socket_read_timeout = patience(exchange.left)
         if _handed_over(message, plugin, picture):
             return Sent(service, note=note)
         found = failure(exchange, url)
@@ -140,16 +141,12 @@ def _in_time(wait: float, end: float) -> bool:
     return time.monotonic() + wait + LEAST_SECONDS <= end
 
 
-def patience(left: float, *, picture: bool) -> tuple[float, float]:
+def patience(left: float) -> tuple[float, float]:
     """Seconds in which to connect, and in which to answer, of those that are ``left`` for a message.
 
-    Who has taken it and answers late would get it twice, so the answer has all of it; with a picture all but what the text alone
-    needs, should the picture be refused.
+    Whom nobody reached is tried again. Who may have taken it is not, so the answer has all of the time.
     """
-    least = max(LEAST_SECONDS, left / 3.0)
-    if picture:
-        return min(CONNECT_SECONDS, least), max(least, left - TEXT_SECONDS)
-    return min(CONNECT_SECONDS, max(LEAST_SECONDS, left)), max(LEAST_SECONDS, left)
+    return min(CONNECT_SECONDS, max(LEAST_SECONDS, left / 3.0)), left
 
 
 def _handed_over(message: Message, plugin: Plugin, picture: bytes) -> bool:
@@ -314,7 +311,7 @@ def deliver(
 def _late(plugin: Plugin | None) -> Sent:
     """What is said of an address that has not answered when the time is over; what stands in it may be a secret."""
     service = "?" if plugin is None else str(plugin.service_name)
-    return Sent(service, "no answer in time", "it may still have arrived")
+    return Sent(service, "no answer in time", MAY_HAVE_ARRIVED)
 
 
 def _one(message: Message, url: str, plugin: Plugin | None, end: float, picture: bytes, note: str) -> Sent:

@@ -48,7 +48,7 @@ def tell(job: TellJob) -> Told:
     if job.channels and not channels and message.kind != "warning":
         return Told({UNASKED: f"nobody asked for messages of this kind ({message.kind}, {message.level})"})
     leave = any(channel_settings(job.settings, name) for name in channels)
-    picture = _picture(draft, job.history) if leave else None
+    picture = _picture(draft, job.history) if leave and not job.again else None  # it may be why nobody took it before
     record = Delivered(str(job.settings.get("runtime") or ""), draft, again=job.again or draft.kind == "summary")
     delivery = Delivery(message, job.settings, job.deadline, record, job.pause, picture, job.access, job.waits)
     told = deliver(delivery, channels)

@@ -122,8 +122,9 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tell(
-    folder: Path, history: Path, environment: dict[str, str], *urls: str, kind: str = "warning", deadline: float = 20.0
-) -> dict[str, str]:
+    folder: Path, history: Path, environment: dict[str, str], *urls: str, kind: str = "warning", deadline: float = 20.0,
+    again: bool = False,
+) -> dict[str, str]:  # fmt: skip
     """One message over one channel; what came of it."""
     path = folder / "urls"
     path.write_text("\n".join(urls))
@@ -151,6 +152,7 @@ def tell(
         "settings": settings,
         "deadline": deadline,
         "history": str(history),
+        "again": again,
     }
     done = subprocess.run(
         [sys.executable, "-m", "costguard.notify.worker"], input=json.dumps(job).encode() + b"\n", capture_output=True, check=True,
@@ -198,6 +200,24 @@ def test_a_service_that_refuses_the_picture_gets_the_text(
     assert found["failed"] == ""
     assert found["reached"].startswith(f"JSON (without its picture: HTTP {code} from 127.0.0.1")
     assert [request.picture for request in services.asked] == [True, False]
+
+
+def test_a_slow_service_gets_text_and_picture_once(tmp_path: Path, services: Services, history: Path) -> None:
+    """Its answer has all of the time: who gives up sooner, to send the text alone, sends twice."""
+
+    def slow(_request: Request) -> tuple[int, dict[str, Any]]:
+        time.sleep(5.0)
+        return 200, {}
+
+    services.answer = slow
+    assert tell(tmp_path, history, {}, f"json://{services.at}/{CANARY}", deadline=16.0)["reached"] == "JSON"
+    assert [request.picture for request in services.asked] == [True]
+
+
+def test_a_further_try_is_the_text_alone(tmp_path: Path, services: Services, history: Path) -> None:
+    """Something between here and there may swallow all that is large: words come first."""
+    assert tell(tmp_path, history, {}, f"json://{services.at}/{CANARY}", again=True)["reached"] == "JSON"
+    assert [request.picture for request in services.asked] == [False]
 
 
 @pytest.mark.parametrize("code", [401, 404, 302])

@@ -136,7 +136,7 @@ def test_what_goes_on_while_a_summary_is_made_is_in_the_next(
     """With what it came to, and once: stops, and warnings that something ended. The hours have the same two ends."""
     warned, asked, ended = minutes
     monday = int(START) // 900 * 900 + 2 * DAY
-    events = [phase("i1", monday + warned * 60, "WATCHING", "WARNING")] if warned is not None else []
+    events = [phase("i1", monday + warned * 60, "WATCHING", "WARNING")]
     events += [phase("i1", monday + asked * 60, "WARNING", "ACTING")] if asked is not None else []
     if ended is not None and asked is not None:
         events.append(told("i1", monday + ended * 60, "closed"))
