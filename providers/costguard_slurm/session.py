@@ -69,11 +69,14 @@ class Job:
             return Result("done", f"{self._task.words} had ended by itself")
         if not error.in_doubt:
             raise error
-        left = end - time.monotonic()
-        record = self._record(left) if left > 0 else before
-        if record is None or record.state in {"ended", "ending"}:
-            return Result("accepted", f"{error.told}, but Slurm shows that the job ends", f"scancel {before.name}")
-        raise error
+        try:
+            record = self._record(end - time.monotonic())
+            ends = record is None or record.state in {"ended", "ending"}
+        except SchedulerError:
+            ends = False  # a look that fails takes no doubt away
+        if not ends:
+            raise error
+        return Result("accepted", f"{error.told}, but Slurm shows that the job ends", f"scancel {before.name}")
 
     def confirm(self, ticket: Ticket, recorded: Result | None) -> Result:
         """The state of the job; one that Slurm does not know any more has ended a while ago."""
@@ -118,7 +121,7 @@ class Job:
 
     def _ask(self, words: list[str], within: float) -> str:
         """One question or message. Raises SchedulerError; a mere question leaves no doubt."""
-        limit = min(CALL_SECONDS, within)
+        limit = max(0.1, min(CALL_SECONDS, within))
         said = run(["scontrol", *words], limit, folder=self._folder, environ=self._environ)
         if said.late or said.code != 0:
             error = explain(

@@ -20,6 +20,25 @@ PACKAGES = {point.module.partition(".")[0] for point in REGISTERED}
 CLOUDS = {point.module.partition(".")[0] for point in entry_points(group="costguard.providers")}
 
 OWN: dict[str, Case] = {
+    "determined": Case(
+        "costguard_determined:Determined",
+        own=[
+            {
+                "DET_TASK_ID": "1b2c",
+                "DET_TASK_TYPE": "SHELL",
+                "DET_ALLOCATION_ID": "1b2c.1",
+                "DET_MASTER": "http://127.0.0.1:9",
+            },
+            {
+                "DET_TASK_ID": "1.5e6f",
+                "DET_TASK_TYPE": "TRIAL",
+                "DET_ALLOCATION_ID": "1.5e6f.2",
+                "DET_TRIAL_ID": "17",
+                "DET_MASTER": "http://127.0.0.1:9",
+            },
+        ],
+        secrets=["DET_USER_TOKEN", "DET_SESSION_TOKEN"],
+    ),
     "slurm": Case(
         "costguard_slurm:Slurm",
         own=[

@@ -2,11 +2,13 @@
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.e2e.conftest import Agent
+from tests.schedulers.determined.master import TOKEN, Master, environment, serving
 from tests.schedulers.slurm.standin import Slurm
 
 QUICK = (
@@ -94,6 +96,25 @@ def test_a_controller_that_is_down_is_asked_again(agent: Agent, slurm: Slurm) ->
     agent.until(phase("DONE"))
     assert slurm.cancelled == [["1"], ["1"]]
     assert slurm.job("1")["JobState"] == "CANCELLED"
+
+
+def test_a_trial_is_killed_by_its_own_identifier_and_its_token_stays(agent: Agent) -> None:
+    """In a container of another scheduler, from a start-up hook. The token of the task stands in no log, record or command line."""
+    made = Master()
+    made.add("trials", "17", task="1.1b2c", slots=2)
+    with serving(made):
+        agent.environment |= environment(made.url, "TRIAL", "1.1b2c", "17", DET_SLOT_IDS="[0,1]")
+        agent.hurry(4)
+        agent.start(*QUICK, "mode=live")
+        log = agent.folder / "log"
+        agent.until(lambda _: made.killed == ["/api/v1/trials/17/kill"])
+        agent.until(lambda report: report["phase"] == "CONFIRMING" or "has ended" in log.read_text())
+        arguments = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+        agent.until(phase("DONE"))
+    assert "trial 17 has ended (Determined shows TERMINATED)" in log.read_text()
+    kept = [path.read_bytes() for path in agent.folder.rglob("*") if path.is_file()]
+    assert len(kept) > 3
+    assert not [text for text in (*kept, *arguments) if TOKEN.encode() in text]
 
 
 def test_what_happens_to_nothing_is_said(agent: Agent, slurm: Slurm) -> None:

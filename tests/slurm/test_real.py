@@ -60,8 +60,12 @@ def test_a_prolog_guards_the_jobs_of_others(cluster: Cluster, guarded: Guarded) 
     scope = "CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=$SLURM_JOB_GPUS"
     pid = f"{guarded.folder}/$SLURM_JOB_ID.pid"
     of_other = f'[ "$SLURM_JOB_USER" = {OTHER} ] || exit 0'
-    cluster.script("prolog", f"{of_other}\n{scope} setsid env {line} </dev/null &\necho $! >{pid}")
-    cluster.script("epilog", f'{of_other}\nsetsid sh -c "sleep 10; kill $(cat {pid})" </dev/null >/dev/null 2>&1 &')
+    started = cluster.script("start", f"echo $$ >{pid}\n{scope} exec env {line}")
+    cluster.script("prolog", f"{of_other}\nsetsid {started} </dev/null &\nuntil [ -s {pid} ]; do sleep 0.1; done")
+    ended = cluster.script("end", f"touch {pid}.end; sleep 10; kill $(cat {pid})")
+    cluster.script(
+        "epilog", f"{of_other}\nsetsid {ended} </dev/null >/dev/null 2>&1 &\nuntil [ -e {pid}.end ]; do sleep 0.1; done"
+    )
     job = cluster.submit(WAITS, user=OTHER, gpus=1)
     cluster.until(lambda: cluster.state(job) == "RUNNING" and guarded.said("prolog", "ARMED"))
     guarded.gpus.set(numbers_of(cluster, job)[0], util=0)

@@ -242,6 +242,16 @@ def test_a_request_without_an_answer_is_in_doubt(slurm: Slurm, fault: str) -> No
     assert slurm.cancelled == [["1"]]
 
 
+def test_a_look_that_fails_takes_no_doubt_away(slurm: Slurm) -> None:
+    """The controller hangs with the request, and cannot be asked what came of it: that is not *nothing was accepted*."""
+    slurm.fails(scancel="slow", scontrol=[None, None, "down"])
+    job = session(slurm)
+    facts = job.look(5.0)
+    with pytest.raises(SchedulerError, match="scancel") as doubt:
+        job.end(facts, TICKET._replace(deadline=2.0))
+    assert doubt.value.in_doubt
+
+
 def test_a_request_without_an_answer_is_accepted_when_the_job_ends(slurm: Slurm) -> None:
     """A look decides."""
     slurm.fails(scancel=["slow-after"])

@@ -1,0 +1,180 @@
+"""Questions to the master about one task. Source: the bindings of the API in Determined's own client, 0.38.1."""
+
+import time
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from costguard.cloud.api import Ticket
+from costguard.plans import PlanFinding, Result, Verdict
+from costguard.tasks.api import Place, SchedulerError, State, Task, TaskFacts
+from costguard_determined import identity
+from costguard_determined.master import Master, left
+
+FOLDERS = {
+    "notebook": "notebooks",
+    "shell": "shells",
+    "command": "commands",
+    "tensorboard": "tensorboards",
+    "trial": "trials",
+}
+"""Where a kind of task stands below /api/v1."""
+
+_WAITS = ("PENDING", "ASSIGNED", "QUEUED", "PULLING", "STARTING", "WAITING", "PAUSED")
+_STOPPING = ("CANCELED", "KILLED", "COMPLETED", "ERROR")
+STATES: Mapping[str, State] = {
+    **dict.fromkeys(_WAITS, "waiting"),
+    **dict.fromkeys(("RUNNING", "ACTIVE"), "running"),
+    **dict.fromkeys(("TERMINATING", *(f"STOPPING_{how}" for how in _STOPPING)), "ending"),
+    **dict.fromkeys(("TERMINATED", "CANCELED", "COMPLETED", "ERROR", "DELETED", "DELETING"), "ended"),
+}
+"""By Determined's word, of tasks and of trials, without ``STATE_``."""
+
+
+class Seen(NamedTuple):
+    """The task as the master shows it; ``slots``: of its whole allocation, None where it does not say."""
+
+    said: str
+    owner: str
+    stamp: str
+    slots: int | None
+
+    @property
+    def state(self) -> State:
+        """Raises SchedulerError for a word that nobody knows: it may mean anything."""
+        if self.said not in STATES:
+            text = f"Determined shows a state of the task that is not known here: {self.said}"
+            raise SchedulerError("internal", text, sent="no")
+        return STATES[self.said]
+
+
+class Remote:
+    """See `costguard.tasks.api.Session`."""
+
+    def __init__(self, place: Place, task: Task) -> None:
+        self._place, self._task, self._master = place, task, Master(place)
+        self._kind = task.details["kind"]
+        self._path = f"/api/v1/{FOLDERS[self._kind]}/{task.id}"
+
+    def look(self, within: float) -> TaskFacts:
+        """The task, its allocation, and who asks."""
+        end = time.monotonic() + within
+        seen = self._seen(end)
+        if seen is None:
+            return TaskFacts("ended", "that it knows no such task")
+        gpus, elsewhere = self._where(seen.slots)
+        rights = tuple(self._rights(seen.owner, end)) if seen.state == "running" else ()
+        return TaskFacts(seen.state, seen.said, seen.owner, gpus, (), elsewhere, rights, seen.stamp)
+
+    def end(self, facts: TaskFacts, ticket: Ticket) -> Result:
+        """The kill of exactly this task, if it is still the same allocation of it."""
+        end = time.monotonic() + ticket.deadline
+        seen = self._seen(end)
+        if seen is None or seen.state == "ended":
+            return Result("done", f"{self._task.words} had ended by itself: nothing was sent")
+        if seen.stamp != facts.stamp:
+            return Result("refused", f"{self._task.words} began anew since it was looked at: nothing was sent")
+        if seen.state == "ending":
+            return Result("accepted", f"{self._task.words} is being ended already: nothing was sent")
+        if seen.state != "running":
+            return Result("refused", f"{self._task.words} does not run any more ({seen.said}): nothing was sent")
+        proof = f"POST {self._path}/kill"
+        try:
+            self._master.ask("POST", f"{self._path}/kill", left(end))
+        except SchedulerError as error:
+            return self._doubted(error, proof, end)
+        return Result("accepted", f"`{proof}` was accepted by Determined", proof)
+
+    def _doubted(self, error: SchedulerError, proof: str, end: float) -> Result:
+        """A request that failed: where it may have been accepted, or the task had ended, a look decides."""
+        if error.trouble == "gone":
+            return Result("done", f"{self._task.words} had ended by itself")
+        if error.sent == "no":
+            raise error
+        try:
+            seen = self._seen(end)
+            ends = seen is None or seen.state in {"ended", "ending"}
+        except SchedulerError:
+            ends = False  # a look that fails takes no doubt away
+        if not ends:
+            raise error
+        return Result("accepted", f"{error.told}, but Determined shows that the task ends", proof)
+
+    def confirm(self, ticket: Ticket, recorded: Result | None) -> Result:
+        """The state of the task; one that the master does not know any more has ended a while ago."""
+        seen = self._seen(time.monotonic() + ticket.deadline)
+        proof = recorded.proof if recorded else ""
+        if seen is None or seen.state == "ended":
+            said = "no such task any more" if seen is None else seen.said
+            return Result("done", f"closed: {self._task.words} has ended (Determined shows {said})", proof)
+        if seen.state == "ending":
+            return Result("pending", f"seen ending: Determined shows {seen.said}", proof)
+        still = f"{self._task.words} still runs (Determined shows {seen.said})"
+        if recorded is None:
+            return Result("unknown", f"no record of this attempt, and {still}")
+        return recorded._replace(detail=f"{recorded.detail}; {still}")
+
+    def tell(self, text: str, within: float) -> str:
+        """Determined has no place for messages of others; the watcher's own output is in the log of the task."""
+        hint = "what the watcher writes is in the task's log; name a channel for its owner: [notify.channels.NAME]"
+        raise SchedulerError("refused", "a task of Determined has no place for messages", hint=hint)
+
+    def _seen(self, end: float) -> Seen | None:
+        """The task; None where the master knows no such task. Raises SchedulerError, and a question leaves no doubt."""
+        own = self._ask(self._path, end).get(self._kind)
+        if own is None:
+            return None
+        if not isinstance(own, dict) or str(own.get("id", "")) != self._task.id:
+            raise SchedulerError("internal", f"Determined's answer says nothing of {self._task.words}")
+        allocation = self._allocation(end)
+        said = str(own.get("state", "")).removeprefix("STATE_")
+        stamp = (
+            f"{self._task.id} {own.get('startTime', '')} {allocation.get('allocationId', '')} {own.get('restarts', '')}"
+        )
+        slots = allocation.get("slots")
+        owner = str(own.get("username") or self._task.owner)
+        return Seen(said or "nothing", owner, stamp, slots if isinstance(slots, int) else None)
+
+    def _ask(self, path: str, end: float) -> dict[str, Any]:
+        """A question; empty for what the master does not know. Raises SchedulerError, and a question leaves no doubt."""
+        try:
+            return self._master.ask("GET", path, left(end))
+        except SchedulerError as error:
+            error.sent = "no"
+            if error.trouble == "gone":
+                return {}
+            raise
+
+    def _allocation(self, end: float) -> dict[str, Any]:
+        """The part of the task that runs here; without an answer of older masters, and of none with it, nothing is known of it."""
+        task = self._ask(f"/api/v1/tasks/{self._task.details['task']}", end).get("task")
+        listed = task.get("allocations") if isinstance(task, dict) else None
+        wanted = self._task.details["allocation"]
+        found = [one for one in listed or () if isinstance(one, dict) and one.get("allocationId") == wanted]
+        if not found and listed:
+            text = f"allocation {wanted} is none of {self._task.words} any more: it began anew somewhere else"
+            raise SchedulerError("changed", text, hint="start costguard with each allocation, from startup-hook.sh")
+        return found[0] if found else {}
+
+    def _where(self, slots: int | None) -> tuple[int | None, str]:
+        """How many GPUs of this container are the task's, and what of it is elsewhere."""
+        here, pods = identity.slots(self._place.environ), identity.parallelism(self._place.environ)
+        if pods > 1:
+            return here, f"it runs in {pods} pods"
+        if here is not None and slots is not None and slots > here:
+            return here, f"{slots - here} of its {slots} GPUs are on other agents"
+        return (slots if here is None else here), ""
+
+    def _rights(self, owner: str, end: float) -> list[tuple[Verdict, PlanFinding]]:
+        """Whether the token is the owner's or an administrator's; roles may allow it to others, which nobody can ask for."""
+        try:
+            user = self._ask("/api/v1/me", end).get("user")
+        except SchedulerError as error:
+            if error.trouble == "denied":
+                return []
+            raise
+        me = user if isinstance(user, dict) else {}
+        if not owner or me.get("admin") is True or me.get("username") == owner:
+            return []
+        text = f"the task is {owner}'s and the token {me.get('username') or 'of somebody else'}'s: whether it may end it is unknown"
+        hint = "give that user a role with the right, or name the owner's token: [task.determined] token_file"
+        return [("consequences", PlanFinding("permission_unknown", text, hint))]
