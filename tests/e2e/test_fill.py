@@ -313,6 +313,21 @@ def test_a_configuration_of_gpu_mon_is_taken_as_it_is(filled: Filled, imported: 
         filled.end(process)
 
 
+def test_the_command_line_counts_before_the_file(filled: Filled) -> None:
+    """Of each option that both say; the file's counts where the command line says nothing."""
+    file = 'idle_for = "1h"\ninterval = "0.2s"\n[[work]]\ncommand = "sleep 1000"\n[[work]]\ncommand = ["echo"]\ngpus = [0]\n'
+    (filled.folder / "fill.toml").write_text(file)
+    patient = filled.start("-c", "fill.toml", "--dry-run")
+    until(lambda: "GPU 1 is free" in filled.said)
+    time.sleep(1.0)
+    filled.end(patient)
+    assert "would begin" not in filled.said
+    process = filled.start("-c", "fill.toml", "--dry-run", "--idle-for", "0s")
+    until(lambda: filled.said.count("DRY RUN: sleep on GPU") == 2, told=lambda: filled.said)
+    filled.end(process)
+    assert "echo" not in filled.said, "the file's first line has the GPU"
+
+
 # -- how it ends ---------------------------------------------------------------------------------------------
 
 
