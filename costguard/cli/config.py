@@ -82,13 +82,14 @@ def init(path: str, preset: str, *, full: bool) -> None:
 def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> None:
     """Check FILE (or what `run` would read) and explain what it will do.
 
-    Every problem is reported at once; the exit code is then 2. A channel without its address is a warning: the file may be
-    right, and checked where the address does not stand.
+    Every problem is reported at once; the exit code is then 2. A channel without an address that can be used is a warning: the
+    file may be right, and checked where the address does not stand. Nothing is sent: that is `costguard notify test`.
     """
-    from costguard.config.addresses import lacks
+    from costguard.config.addresses import no_warnings
     from costguard.config.load import ConfigurationError, load
     from costguard.config.show import origin
     from costguard.config.summary import channel_warnings, summary
+    from costguard.notify.usable import troubles
 
     if file and arguments["config"] not in (None, file):
         raise click.UsageError("FILE and --config are both given")
@@ -103,13 +104,16 @@ def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> N
             raise CostguardError(error.message, hint, USAGE) from None
         emit("config-check", {"ok": False, "errors": error.problems})
         raise SystemExit(USAGE) from None
-    lacking = lacks(loaded.settings.notify.model_dump(mode="json")["channels"])
-    about = (*summary(loaded.settings, lacking), *channel_warnings(lacking))
+    channels = loaded.settings.notify.model_dump(mode="json")["channels"]
+    lacking, unwarned = troubles(channels), no_warnings(channels)
+    about = [*summary(loaded.settings, lacking), *channel_warnings(lacking)]
+    if unwarned:
+        about.append(f'Warning: {unwarned}. It needs level "warning" or "info", or "warning" in kinds.')
     sentences = [*about, *_passed(loaded.settings, time.time())]
     if as_json:
         emit("config-check", {"ok": True, "file": loaded.source, "files": list(loaded.files), "summary": sentences})
         return
-    valid = "Valid, with warnings" if any(lack.certain for lack in lacking) else "OK"
+    valid = "Valid, with warnings" if unwarned or any(lack.certain for lack in lacking) else "OK"
     click.echo(f"{valid}: {origin(loaded)}\n")
     click.echo("\n".join(sentences))
 

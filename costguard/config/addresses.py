@@ -1,19 +1,49 @@
-"""Whether the addresses of channels are where the configuration says: a look at the place, not into it, at start and reload."""
+"""Whether the addresses of channels are where the configuration says, and look like addresses: a look at start and reload.
+
+What a service takes is another matter: only a message shows it.
+"""
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from costguard.files import open_file
+
 OTHERS = 0o077
+LONGEST_BYTES = 64 << 10
+"""As much of a file with addresses is read."""
 
 
 class Lack(NamedTuple):
-    """Why the addresses of a channel cannot be read. ``certain``: for every process of this machine, not for this one alone."""
+    """Why the addresses of a channel are of no use. ``certain``: for every process of this machine, not for this one alone.
+
+    ``partly``: others of the channel may be.
+    """
 
     channel: str
     why: str
     certain: bool
+    partly: bool = False
+
+
+def address_lines(text: str) -> list[str]:
+    """The addresses in a text, one a line; empty lines and those that begin with ``#`` are none."""
+    lines = [line.strip() for line in text.splitlines()]
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def gets_warnings(level: object, kinds: Sequence[object]) -> bool:
+    """Whether a channel with this level, or these kinds, gets the warning of a stop."""
+    return "warning" in kinds if kinds else level != "critical"
+
+
+def no_warnings(channels: Mapping[str, Mapping[str, Any]]) -> str:
+    """Why no channel gets warnings, though there are channels; empty where one does."""
+    if not channels or any(gets_warnings(one["level"], one["kinds"]) for one in channels.values()):
+        return ""
+    each = [f"{name} has {'kinds without it' if one['kinds'] else 'level critical'}" for name, one in channels.items()]
+    return f"no channel gets the warning of a stop: {', '.join(each)}"
 
 
 def lacks(channels: Mapping[str, Mapping[str, object]]) -> list[Lack]:
@@ -37,9 +67,10 @@ def missing(effective: Mapping[str, Any]) -> str | None:
 
 
 def _why(kind: str, place: str) -> str:
-    """Why the addresses of one channel cannot be read; empty where they can, or nobody knows before it is tried."""
+    """Why the addresses of one channel are of no use; empty where they may be, or nobody knows before it is tried."""
     if kind == "env":
-        return "" if place in os.environ else f"the environment variable {place} is not set"
+        text = os.environ.get(place)
+        return f"the environment variable {place} is not set" if text is None else _of_text(place, text)
     if kind == "credential":
         folder = os.environ.get("CREDENTIALS_DIRECTORY")
         return _of_file(os.path.join(folder, place), private=False) if folder else f"systemd gave no credential {place}"
@@ -47,9 +78,9 @@ def _why(kind: str, place: str) -> str:
 
 
 def _closed(path: str) -> bool:
-    """Whether this user may not even look for a file."""
+    """Whether this user may not look for a file, or into it."""
     try:
-        os.stat(path)
+        open_file(path).close()
     except PermissionError:
         return True
     except OSError:
@@ -66,4 +97,16 @@ def _of_file(path: str, *, private: bool) -> str:
         return f"{path} is no file"
     if private and found.st_mode & OTHERS:
         return f"other users can read or change {path} (sudo chmod 600 {path})"
-    return "" if found.st_size else f"{path} is empty"
+    try:
+        with open_file(path) as file:
+            return _of_text(path, file.read(LONGEST_BYTES).decode("utf-8", "replace"))
+    except OSError as error:
+        return f"{path}: {error.strerror or 'it cannot be read'}"
+
+
+def _of_text(place: str, text: str) -> str:
+    """Why no line of a text can be an address."""
+    urls = address_lines(text)
+    if not urls:
+        return f"{place} contains no address" if text else f"{place} is empty"
+    return "" if any("://" in url for url in urls) else f"{place} contains no address such as SERVICE://…"

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import get_args
 
 from costguard.cloud.api import capabilities, secret_store
+from costguard.config.addresses import gets_warnings
 from costguard.config.plug_ins import INSTALLED
 from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
@@ -65,7 +66,7 @@ def _somebody_is_told(settings: Settings) -> Iterator[Problem]:
     if settings.mode != "live" or not ends_machine(settings) or settings.notify.local_only:
         return
     channels = settings.notify.channels.values()
-    if any("warning" in one.kinds if one.kinds else one.level != "critical" for one in channels):
+    if any(gets_warnings(one.level, one.kinds) for one in channels):
         return
     text = "in live mode this machine is stopped, but warnings would reach only its own terminals"
     allowed = "a table [notify.channels.NAME] with urls (docs/notify.md), or notify.local_only = true"

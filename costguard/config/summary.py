@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from costguard.config.addresses import Lack
+from costguard.config.addresses import Lack, gets_warnings
 from costguard.config.checks import ends_machine
 from costguard.config.schema import Settings
 from costguard.config.values import show_date, show_seconds, show_share
@@ -32,12 +32,16 @@ def summary(settings: Settings, lacking: Sequence[Lack] = ()) -> list[str]:
 
 def channel_warnings(lacking: Sequence[Lack]) -> list[str]:
     """What is wrong with channels, for who checks a configuration, perhaps as another user or on another machine."""
-    return [
-        f"Warning: {lack.channel}: {lack.why}; without its address nothing can be sent from this machine."
-        if lack.certain
-        else f"Note: {lack.channel}: {lack.why} here; whether the agent has its address is unknown. docs/notify.md shows how to test it."
-        for lack in lacking
-    ]
+    return [_warning(lack) for lack in lacking]
+
+
+def _warning(lack: Lack) -> str:
+    if not lack.certain:
+        return f"Note: {lack.channel}: {lack.why} here; whether the agent has its address is unknown. docs/notify.md shows how to test it."
+    nothing = (
+        "nothing can be sent there" if lack.partly else "without its address nothing can be sent from this machine"
+    )
+    return f"Warning: {lack.channel}: {lack.why}; {nothing}."
 
 
 def _mode(settings: Settings) -> str:
@@ -63,20 +67,24 @@ def _idle(settings: Settings, lacking: Sequence[Lack]) -> str:
     first = (
         f"{armed}{idle} below {show_share(settings.kill_threshold)} for {show_seconds(settings.kill_duration)}{slack}"
     )
-    who = _who(settings, lacking)
-    warned = f"{who} warned, and {show_seconds(settings.grace)} later {action}"
-    return f"{first}: {warned if settings.grace else f'{who} told, and at once {action}'}."
+    who = _who(settings, lacking, "warned" if settings.grace else "told")
+    later = f"{show_seconds(settings.grace)} later" if settings.grace else "at once"
+    return f"{first}: {who}, and {later} {action}."
 
 
-def _who(settings: Settings, lacking: Sequence[Lack]) -> str:
-    """Who hears of it, as far as the addresses of channels are known, with its verb."""
+def _who(settings: Settings, lacking: Sequence[Lack], heard: str) -> str:
+    """Who hears of it, and over which channels, as far as that is known without a message."""
+    here = f"people at terminals of this machine are {heard}" if settings.notify.local else f"nobody is {heard}"
     if not settings.notify.channels:
-        return "people at terminals of this machine are" if settings.notify.local else "nobody is"
-    if len(lacking) < len(settings.notify.channels):
-        return "people are"
-    if not all(lack.certain for lack in lacking):
-        return "people whose addresses the agent has (none is to be seen here) are"
-    return "only people at terminals of this machine are" if settings.notify.local else "nobody is"
+        return here
+    wanted = [name for name, one in settings.notify.channels.items() if gets_warnings(one.level, one.kinds)]
+    without = {lack.channel: lack for lack in lacking if not lack.partly}
+    if usable := [name for name in wanted if name not in without]:
+        answer = "it answers" if len(usable) == 1 else "they answer"
+        return f"people are {heard} over {', '.join(usable)}, if {answer} (`costguard notify test`)"
+    if any(not without[name].certain for name in wanted):
+        return f"people whose addresses the agent has (none is to be seen here) are {heard}"
+    return f"only {here}" if settings.notify.local else here
 
 
 def _limits(settings: Settings) -> Iterator[str]:

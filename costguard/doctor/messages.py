@@ -8,6 +8,7 @@ from typing import Any
 from costguard.cloud import secret
 from costguard.cloud.access import CloudAccess
 from costguard.cloud.api import CloudError
+from costguard.config.addresses import gets_warnings
 from costguard.config.values import REFERENCE
 from costguard.doctor.finding import CheckResult, bad, note, ok, warn
 from costguard.engine.words import duration, several
@@ -29,6 +30,7 @@ def checks(
     beyond = effective["notify"].get("channels", {})
     last, unread = _history(effective, [*effective["notify"].get("local", ()), *beyond]) if beyond else ({}, [])
     reached = False
+    told = {name for name, one in beyond.items() if gets_warnings(one.get("level"), one.get("kinds") or ())}
     for name in (*effective["notify"].get("local", ()), *beyond):
         if name == "wall":
             found = list(_wall(places, uid_of(places["procfs"], report)))
@@ -47,26 +49,28 @@ def checks(
         else:
             own = last.get(name, LastDelivery())
             found = [_beyond(effective, name, own)]
-            reached = reached or own.partly
-            reached = reached or found[0].level in {"ok", "note"}  # of what nobody can tell here, no failure is claimed
+            # of what nobody can tell here, no failure is claimed
+            reached = reached or (name in told and (own.partly or found[0].level in {"ok", "note"}))
         yield from found
     yield from unread
     if beyond and not picture.installed():
         yield note("messages have no picture: matplotlib is not installed", picture.install())
     if not reached:
-        yield _nobody(effective)
+        yield _nobody(effective, some=bool(told))
 
 
-def _nobody(effective: Mapping[str, Any]) -> CheckResult:
-    """What happens to a warning that no channel takes."""
+def _nobody(effective: Mapping[str, Any], *, some: bool) -> CheckResult:
+    """What happens to a warning that no channel takes; ``some``: a channel beyond the machine would get it."""
     policy = effective.get("policy", {})
     grace, wait = float(policy.get("grace") or 0.0), float(policy.get("unreached_wait") or 0.0)
     after = several(policy.get("warn_attempts", 3), "try", "tries")
     goes_on = f"goes on, {duration(max(grace, wait))} longer than otherwise" if grace and wait else "goes on anyway"
-    where = "may" if effective["notify"].get("channels") else "would"  # what nobody tested may still work
+    where = "may" if some else "would"  # what nobody tested may still work
     hint = "a `url` under [sink] gets a record of every incident in live mode"
     if "wall" not in effective["notify"].get("local", ()):
         hint = f'add "wall" to local under [notify]; {hint}'
+    if effective["notify"].get("channels") and not some:
+        hint = f'no channel asks for warnings: give one level "warning"; {hint}'
     return warn(f"a warning {where} reach only the journal now; after {after} the countdown {goes_on}", hint)
 
 

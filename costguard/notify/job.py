@@ -44,6 +44,20 @@ class TellJob(NamedTuple):
     waits: Mapping[str, float] = {}
 
 
+class JudgeJob(NamedTuple):
+    """Where the addresses of each channel stand; nothing is sent to them."""
+
+    references: Mapping[str, str] = {}
+
+
+class Judged(NamedTuple):
+    """What is wrong with the addresses of channels, in words; ``partly``: channels of which others are fine."""
+
+    bad: Mapping[str, str] = {}
+    partly: tuple[str, ...] = ()
+    error: str = ""
+
+
 def access(config: Mapping[str, Any]) -> CloudAccess | None:
     """What leads to the machine's cloud; None where no channel needs it."""
     channels = config.get("notify", {}).get("channels")

@@ -222,7 +222,7 @@ def _unusable(schema: str) -> Sent:
     manager = NotificationManager()
     if schema not in manager:
         return Sent(
-            f"{schema[:20]}:" if schema.isalnum() else "?",
+            f"{schema[:20]}://" if schema.isalnum() else "?",
             "apprise has no such service",
             "see https://appriseit.com/services/",
         )
@@ -308,6 +308,24 @@ def deliver(
     return {name: [taken[name, number] for number in range(len(addresses))] for name, addresses in urls.items()}
 
 
+def unusable(urls: Sequence[str]) -> dict[int, Sent]:
+    """What is wrong with addresses, by their numbers from 1, as far as that is known without sending anything."""
+    with _one_at_a_time:
+        _ready()
+    found = {number: _refused(url, _plugin(url)) for number, url in enumerate(urls, start=1)}
+    return {number: sent for number, sent in found.items() if sent is not None}
+
+
+def _refused(url: str, plugin: Plugin | None) -> Sent | None:
+    """Why nothing is sent to an address at all."""
+    if plugin is None:
+        schema, separator, _ = url.partition("://")
+        return _unusable(schema.lower()) if separator else NO_ADDRESS
+    if _bares_password(plugin, url):
+        return IN_CLEAR._replace(service=str(plugin.service_name))
+    return None
+
+
 def _late(plugin: Plugin | None) -> Sent:
     """What is said of an address that has not answered when the time is over; what stands in it may be a secret."""
     service = "?" if plugin is None else str(plugin.service_name)
@@ -316,11 +334,9 @@ def _late(plugin: Plugin | None) -> Sent:
 
 def _one(message: Message, url: str, plugin: Plugin | None, end: float, picture: bytes, note: str) -> Sent:
     """What came of one address."""
-    if plugin is None:
-        schema, separator, _ = url.partition("://")
-        return _unusable(schema.lower()) if separator else NO_ADDRESS
-    if _bares_password(plugin, url):
-        return IN_CLEAR._replace(service=str(plugin.service_name))
+    bad = _refused(url, plugin)
+    if bad is not None or plugin is None:
+        return bad or NO_ADDRESS
     try:
         return send(message, url, plugin, end, picture, note)
     except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises, the other addresses count

@@ -9,13 +9,12 @@ import stat
 from collections.abc import Mapping
 
 from costguard.cloud.access import CloudAccess, HostPaths
+from costguard.config.addresses import LONGEST_BYTES, address_lines
 from costguard.config.values import REFERENCE
 from costguard.files import open_file
 from costguard.masking import mask
 from costguard.notify.job import STORED
 from costguard.notify.message import DeliveryError
-
-LONGEST_BYTES = 64 << 10
 
 STORED_SECONDS = 10.0
 """The longest that the cloud's store may take."""
@@ -54,8 +53,7 @@ def read_stored(reference: str, access: CloudAccess | None, within: float) -> li
 
 
 def _addresses(source: str, text: str) -> list[str]:
-    lines = [line.strip() for line in text.splitlines()]
-    urls = [line for line in lines if line and not line.startswith("#")]
+    urls = address_lines(text)
     if not urls:
         raise DeliveryError(f"{source} contains no address", "write one apprise URL on each line")
     return urls

@@ -24,6 +24,7 @@ LIGHT = {
 HEAVY = {
     "act": "costguard.actions.worker",
     "beat": "costguard.actions.beat",
+    "addresses": "costguard.notify.usable",
     "notify": "costguard.notify.worker",
     "configure": "costguard.config.worker",
     "cloud": "costguard.readers.cloud.reader",

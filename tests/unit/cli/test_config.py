@@ -115,21 +115,30 @@ def test_check_tells_of_a_lease_that_has_passed(tmp_path: Path) -> None:
         ([], "file:/nonexistent/x", "Valid, with warnings: ", "nobody is warned", "Warning: team: /nonexistent/x: "),
         (["wall"], "file:/nonexistent/x", "Valid, with warnings: ", "only people at terminals of this machine are warned", "Warning: "),
         ([], "env:NOPE_NOT_SET", "OK: ", "people whose addresses the agent has (none is to be seen here) are warned", "Note: team: the environment variable NOPE_NOT_SET is not set here"),
-        ([], "secret:team", "OK: ", "people are warned", ""),
+        ([], "secret:team", "OK: ", "people are warned over team, if it answers (`costguard notify test`)", ""),
+        ([], "# none", "Valid, with warnings: ", "nobody is warned", "contains no address; without its address nothing can be sent"),
+        ([], "slakc://a/b", "Valid, with warnings: ", "nobody is warned", "Warning: team: slakc://: apprise has no such service (see "),
+        (["wall"], "slack://c4n4ry", "Valid, with warnings: ", "only people at terminals of this machine are warned", "Slack: its address is incomplete or misspelt"),
+        ([], "json://x/c4n4ry", "OK: ", "people are warned over team, if it answers (`costguard notify test`)", ""),
     ],
 )  # fmt: skip
 def test_check_promises_no_warning_that_cannot_arrive(
     tmp_path: Path, local: list[str], urls: str, head: str, who: str, line: str
 ) -> None:
     """The file is valid, so the exit code is 0; who would be warned is said as far as it is known here."""
-    file = tmp_path / "config.toml"
+    file, addresses = tmp_path / "config.toml", tmp_path / "team.urls"
+    if not urls.startswith(("file:", "env:", "secret:")):
+        addresses.write_text(urls)
+        addresses.chmod(0o600)
+        urls = f"file:{addresses}"
     text = f"mode = 'live'\n[notify]\nlocal = {local}\n[notify.channels.team]\nurls = '{urls}'\n"
     file.write_text(text + ("[cloud]\nprovider = 'aws'\n" if urls.startswith("secret") else ""))
     checked = config("check", str(file))
     assert checked.exit_code == 0, checked.output
     assert checked.stdout.startswith(head)
     assert f": {who}, and 10m later" in checked.stdout
-    assert ("people are warned" in checked.stdout) is (who == "people are warned")
+    assert ("people are warned over" in checked.stdout) is who.startswith("people are warned over")
+    assert "c4n4ry" not in checked.output
     assert line in checked.stdout
     assert ("\nWarning: " in checked.stdout or "\nNote: team" in checked.stdout) is bool(line)
 
@@ -143,7 +152,44 @@ def test_check_needs_one_channel_with_an_address(tmp_path: Path) -> None:
         f"[notify.channels.team]\nurls = 'file:{urls}'\n[notify.channels.pager]\nurls = 'file:/nonexistent/x'\n"
     )
     said = config("check", str(file)).stdout
-    assert ": people are warned, and" in said
+    assert ": people are warned over team, if it answers (`costguard notify test`), and" in said
     assert "Warning: pager: /nonexistent/x: " in said
     file.write_text("")
     assert ": people at terminals of this machine are warned, and" in config("check", str(file)).stdout
+
+
+@pytest.mark.parametrize(
+    ("channel", "why"),
+    [('level = "critical"', "pager has level critical"), ('kinds = ["summary"]', "pager has kinds without it")],
+)
+@pytest.mark.parametrize(
+    ("local", "who"), [("[]", "nobody is"), ('["wall"]', "only people at terminals of this machine are")]
+)
+def test_check_names_channels_that_get_no_warnings(
+    tmp_path: Path, channel: str, why: str, local: str, who: str
+) -> None:
+    """A pager for what goes wrong warns nobody, whether its address is a good one or not."""
+    file, urls = tmp_path / "config.toml", tmp_path / "urls"
+    urls.write_text("json://x\n")
+    urls.chmod(0o600)
+    file.write_text(
+        f'mode = "live"\nkill_action = "shutdown"\n[notify]\nlocal_only = true\nlocal = {local}\n'
+        f'[notify.channels.pager]\nurls = "file:{urls}"\n{channel}\n'
+    )
+    checked = config("check", str(file))
+    assert checked.exit_code == 0, checked.output
+    assert checked.stdout.startswith("Valid, with warnings: ")
+    assert f": {who} warned, and" in checked.stdout
+    assert f"Warning: no channel gets the warning of a stop: {why}. It needs level" in checked.stdout
+
+
+def test_check_names_the_address_that_is_wrong_among_others(tmp_path: Path) -> None:
+    """The others still warn people."""
+    file, urls = tmp_path / "config.toml", tmp_path / "urls"
+    urls.write_text("json://x\nslakc://a/b\n")
+    urls.chmod(0o600)
+    file.write_text(f'[notify.channels.team]\nurls = "file:{urls}"\n')
+    said = config("check", str(file)).stdout
+    assert "people are warned over team, if it answers" in said
+    assert "Warning: team: address 2: slakc://: apprise has no such service (see " in said
+    assert "; nothing can be sent there." in said

@@ -40,6 +40,9 @@ def test_where_everything_is_there_nothing_is_said(team: Path, monkeypatch: pyte
         ("file:/nowhere/team.urls", "/nowhere/team.urls: No such file or directory"),
         ("file:{folder}", "is no file"),
         ("file:{folder}/empty", "is empty"),
+        ("file:{folder}/none", "contains no address"),
+        ("file:{folder}/token", "contains no address such as SERVICE://"),
+        ("env:BLANK", "BLANK contains no address"),
         ("file:{folder}/open", "other users can read or change"),
         ("env:NOBODY_SETS_THIS", "the environment variable NOBODY_SETS_THIS is not set"),
         ("credential:pager", "systemd gave no credential pager"),
@@ -48,6 +51,10 @@ def test_where_everything_is_there_nothing_is_said(team: Path, monkeypatch: pyte
 def test_what_is_missing_is_named(team: Path, reference: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what it means, and what to do; one of two channels is not all."""
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
+    monkeypatch.setenv("BLANK", "# none\n")
+    for name, text in (("none", "# none\n\n"), ("token", "xoxb-c4n4ry\n")):
+        team.parent.joinpath(name).write_text(text)
+        team.parent.joinpath(name).chmod(0o600)
     team.parent.joinpath("empty").touch(0o600)
     team.parent.joinpath("open").write_text("json://x")
     team.parent.joinpath("open").chmod(0o644)
@@ -56,6 +63,7 @@ def test_what_is_missing_is_named(team: Path, reference: str, words: str, monkey
     assert alone is not None
     assert alone.startswith("nobody beyond this machine is told: pager: ")
     assert words in alone
+    assert "c4n4ry" not in alone
     assert alone.endswith("`sudo systemctl restart costguard`")
     assert beside is not None
     assert beside.startswith("not all channels are told: pager: ")

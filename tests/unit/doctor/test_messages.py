@@ -196,6 +196,17 @@ def test_nobody_is_reached_only_where_that_is_known(bench: Bench) -> None:
     )
 
 
+@pytest.mark.parametrize("settings", [{"level": "critical"}, {"kinds": ["summary"]}])
+def test_a_channel_that_gets_no_warnings_reaches_nobody_with_one(bench: Bench, settings: dict[str, Any]) -> None:
+    """That a test arrives there says nothing of warnings."""
+    bench.channel |= settings
+    bench.test("json://chat.example.org/s3cret")
+    found = bench.checks()
+    assert [check.level for check in found] == ["ok", "warn"]
+    assert found[1].text.startswith("a warning would reach only the journal now; ")
+    assert found[1].hint.startswith('no channel asks for warnings: give one level "warning"; ')
+
+
 @pytest.mark.parametrize(
     ("policy", "words"),
     [

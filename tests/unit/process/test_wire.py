@@ -16,7 +16,7 @@ from costguard.cloud.access import CloudAccess, HostPaths
 from costguard.config.job import Configured, ConfigureJob
 from costguard.fill.jobs import FillJob, FillWatchJob, Ran, View
 from costguard.history.job import Batch, EventRow, GpuMinute, MachineMinute
-from costguard.notify.job import Draft, TellJob, Told
+from costguard.notify.job import Draft, Judged, JudgeJob, TellJob, Told
 from costguard.plans import Plan, PlanFinding, Result
 from costguard.process.command_lines import HEAVY, LIGHT
 from costguard.process.wire import MalformedError, build, from_line, to_line
@@ -30,6 +30,7 @@ from costguard.tree.jobs import Launched, LaunchJob, WatchJob, Word
 
 KINDS: dict[str, tuple[Any, ...]] = {
     "act": (Context, ActionAnswer, Release),
+    "addresses": (JudgeJob, Judged),
     "beat": (BeatJob, Done),
     "cloud": (CloudJob,),
     "configure": (ConfigureJob, Configured),

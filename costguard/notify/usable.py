@@ -1,0 +1,81 @@
+"""Whether apprise can use the addresses of channels: asked by who checks a configuration, in a process that ends. Nothing is sent."""
+
+import os
+import sys
+from collections.abc import Mapping
+
+from costguard.config.addresses import Lack, lacks
+from costguard.masking import mask
+from costguard.notify import secret_urls
+from costguard.notify.job import STORED, Judged, JudgeJob
+from costguard.notify.message import DeliveryError
+from costguard.process.child import first_answer
+from costguard.process.wire import MalformedError, build
+from costguard.process.worker import serve
+
+WITHIN_SECONDS = 20.0
+"""For the process to begin, and to load apprise on a busy machine."""
+
+
+def troubles(channels: Mapping[str, Mapping[str, object]]) -> list[Lack]:
+    """What is known against channels beyond this machine, as this process sees it. Never an address.
+
+    Of addresses that apprise did not judge in time nothing is claimed.
+    """
+    found = lacks(channels)
+    references = {name: str(channel.get("urls", "")) for name, channel in channels.items()}
+    lacking = {lack.channel for lack in found}
+    asked = {
+        name: urls
+        for name, urls in references.items()
+        if name not in lacking and not urls.startswith(STORED)  # the cloud's store is asked when it counts
+    }
+    reply = first_answer("addresses", [JudgeJob(asked)], WITHIN_SECONDS) if asked else None
+    try:
+        judged = build(Judged, reply) if reply else Judged()
+    except MalformedError:
+        judged = Judged()
+    for name, words in judged.bad.items():
+        certain = references[name].startswith("file:")  # a variable and a credential of the agent may be others
+        found.append(Lack(name, words, certain, partly=name in judged.partly))
+    return found
+
+
+def judge(job: JudgeJob) -> Judged:
+    """What is wrong with the addresses of each channel."""
+    bad, partly = {}, []
+    for name, reference in job.references.items():
+        words, part = _of_channel(reference)
+        if words:
+            bad[name] = words
+        if part:
+            partly.append(name)
+    return Judged(bad, tuple(partly))
+
+
+def _of_channel(reference: str) -> tuple[str, bool]:
+    """What is wrong with the addresses of one channel, and whether others of it are fine."""
+    try:
+        urls = secret_urls.read(reference, os.environ)
+    except DeliveryError as error:
+        return mask(str(error)), False
+    try:
+        from costguard.notify.remote import unusable
+
+        bad = unusable(urls)
+    except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises, no message would leave
+        return f"apprise cannot be used: {type(error).__name__} (reinstall costguard in its environment)", False
+    words = [
+        (f"address {number}: " if len(urls) > 1 else "") + f"{one.service}: {one.trouble}" + (f" ({one.hint})" if one.hint else "")
+        for number, one in bad.items()
+    ]  # fmt: skip
+    return "; ".join(words), 0 < len(bad) < len(urls)
+
+
+def main() -> int:
+    """Do one job."""
+    return serve(JudgeJob, judge, lambda error: Judged(error=error))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
