@@ -11,12 +11,12 @@ from functools import lru_cache
 LOOKUP_SECONDS = 1.0
 """Deadline of the user database."""
 
-_UID = re.compile(r"(?<![\w(])uid (\d{1,10})\b(?! \()")
+_UID = re.compile(r"(?<![\w(])[Uu]id (\d{1,10})\b(?! \()")
 
 
 def with_names(text: str) -> str:
     """``uid 1000`` becomes ``uid 1000 (ann)``, by this machine's user database."""
-    return _UID.sub(lambda found: _named(int(found[1])), text)
+    return _UID.sub(lambda found: found[0][0] + _named(int(found[1]))[1:], text)
 
 
 @lru_cache(maxsize=256)

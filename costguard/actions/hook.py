@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from costguard.actions import command, effect, results
 from costguard.actions.base import Context
 from costguard.engine import deadlines
-from costguard.engine.saving import HOOK_FAILED
+from costguard.engine.saving import HOOK_DONE, HOOK_FAILED
 from costguard.plans import Plan, PlanFinding, Result, worst
 from costguard.programs import Account
 
@@ -24,12 +24,12 @@ _POLL_SECONDS = 0.1
 
 
 def before_action(decided: Plan, context: Context, begins: Callable[[], None] = lambda: None) -> Plan:
-    """Run it while the worker waits for its moment, after `begins`; a failure is a consequence of the plan."""
+    """Run it while the worker waits for its moment, after `begins`; the plan finds how it ended, and a failure is a consequence."""
     if not context.live or not decided.may_act or not context.hook.get("pre_stop"):
         return decided
     outcome = run(context, context.incident, effect.timeout(context.hook, DEFAULT_SECONDS), begins)
     if outcome.status != "failed":
-        return decided
+        return decided._replace(findings=(*decided.findings, PlanFinding(HOOK_DONE, outcome.detail)))
     hint = "run the program of hooks.pre_stop by hand and see what it says"
     finding = PlanFinding(HOOK_FAILED, f"{outcome.detail}; the action goes on", hint)
     return decided._replace(verdict=worst(decided.verdict, "consequences"), findings=(*decided.findings, finding))

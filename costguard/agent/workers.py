@@ -15,7 +15,7 @@ from costguard.engine.attempt import ENDS
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
-from costguard.notify.job import Draft, TellJob, Told, access
+from costguard.notify.job import HELD_BACK, UNHEARD, Draft, TellJob, Told, access
 from costguard.plans import Plan
 from costguard.process.wire import to_line
 
@@ -34,7 +34,6 @@ SAME_INCIDENT_SECONDS = 2.0
 
 INCIDENTS_KEPT = 8
 
-UNHEARD = "no answer before the agent ended; it may have arrived"
 
 HOLDS = frozenset(("held", "hold_ended"))
 """Kinds of messages that say whether somebody holds the machine: read in their order, and before the next warning."""
@@ -210,12 +209,14 @@ class Workers:
             from costguard.agent.quota import Quota
 
             self._quota = Quota()
-        few = self.config.get("notify", {}).get("dry_run") == "few" and effect.facts.get("mode") != "live"
+        # what people were told in live mode is taken back in any mode
+        live = effect.facts.get("mode") == "live" or effect.facts.get("announced_live") is True
+        few = self.config.get("notify", {}).get("dry_run") == "few" and not live
         if few and not self._quota.admits_dry(effect.kind, now, str(effect.facts.get("incident") or "")):
-            return "held back for the summary: in dry run one message a day says what would have been done"
+            return f"{HELD_BACK}the summary: in dry run one message a day says what would have been done"
         tells_an_end = effect.facts.get("ended_countdown") is True  # people were warned, and nothing comes of it
         admitted = tells_an_end or self._quota.admits(effect.kind, effect.level, now)
-        return "" if admitted else "held back for this hour's digest"
+        return "" if admitted else f"{HELD_BACK}this hour's digest"
 
     def remark(self, text: str, facts: Mapping[str, object], now: float) -> None:
         """Tell people, over every channel, what the agent has to say of itself."""

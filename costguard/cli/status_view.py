@@ -16,6 +16,7 @@ from costguard.engine.reasons import OWN_REASONS, REASONS, Reason
 from costguard.engine.rules import rules_of
 from costguard.engine.words import duration, hanging
 from costguard.engine.words import percent as share
+from costguard.notify.job import HELD_BACK
 from costguard.plans import VERDICT_WORDS
 
 Report = Mapping[str, Any]
@@ -234,7 +235,8 @@ def would_stop(report: Report) -> list[str]:
             return [
                 f"{report['action']}, {duration(_policy(report).grace)} after the warning; reason: {title}; {_warning(report)}"
             ]
-        return [f"{report['action']} at {moment(incident['due'], now)}, reason: {title}{_told(incident)}"]
+        when = f"at {moment(incident['due'], now)}" if incident["due"] > now else "as soon as it is ready"
+        return [f"{report['action']} {when}, reason: {title}{_told(incident)}"]
     refused = any(plan["action"] == report["action"] and plan["verdict"] in REFUSALS for plan in report["plans"])
     lines = [f"{report['action']} cannot be carried out now (see Plans)"] if refused else []
     coming = [
@@ -285,7 +287,10 @@ def _told(incident: Report) -> str:
     """Who got the warning; empty where none was needed or that is not known yet."""
     if incident.get("unreached"):
         return f"; {unreached(incident['tries'], clean(incident.get('reached') or ''))}"
-    return f"; warned over {clean(incident['reached'])}" if incident.get("reached") else ""
+    reached = clean(incident.get("reached") or "")
+    if reached.startswith(HELD_BACK):
+        return f"; the warning is {reached}"
+    return f"; warned over {reached}" if reached else ""
 
 
 def who(report: Report) -> list[str]:

@@ -6,7 +6,7 @@ from costguard.engine.events import Outcome
 from costguard.engine.plans import REFUSED, first_link, refusal, third_stop
 from costguard.engine.policy import REPEATABLE
 from costguard.engine.rules import DAY_SECONDS, is_machine_action, reached
-from costguard.engine.saving import hook_ended
+from costguard.engine.saving import HOOK_DONE, HOOK_FAILED, hook_ended
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, UNDATED, WARNING, Attempt, Incident, Verdict
 from costguard.engine.turn import Turn
 from costguard.engine.window import NEVER
@@ -158,11 +158,13 @@ def attempt_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
 def _prepared(turn: Turn, incident: Incident, event: Outcome) -> None:
     """What the worker says before it is released; *ready* stands for the verdict go or consequences."""
     if event.status in {"ready", *REFUSED}:
-        verdict = ("consequences" if event.findings else "go") if event.status == "ready" else event.status
-        turn.plans = turn.plans.with_verdict(Verdict(incident.action, verdict, event.findings, event.at))
+        of_action = tuple(finding for finding in event.findings if finding[0] not in {HOOK_DONE, HOOK_FAILED})
+        verdict = ("consequences" if of_action else "go") if event.status == "ready" else event.status
+        turn.plans = turn.plans.with_verdict(Verdict(incident.action, verdict, of_action, event.at))
     if event.status == "ready":
+        failed = tuple(finding for finding in event.findings if finding[0] == HOOK_FAILED)
         turn.attempt = turn.attempt._replace(ready=True)
-        turn.incident = hook_ended(turn.incident, event.at)._replace(receipt=event.receipt)
+        turn.incident = hook_ended(turn.incident, event.at)._replace(receipt=event.receipt, hook_failed=failed)
     elif event.status == "refuse":
         finish(turn, "cannot", event.detail)
     else:

@@ -77,7 +77,8 @@ def _watching(turn: Turn) -> None:
     elif turn.at >= turn.core.alarms.deadline_at and overdue.waits_for_work(
         turn.state, turn.rules, turn.wall, synced=turn.synced
     ):
-        turn.tell("deadline_passed", "warning", reason=reasons.DEADLINE.name)
+        limit = overdue.first(turn.state, turn.rules, turn.wall, synced=turn.synced)
+        turn.tell("deadline_passed", "warning", reason=reasons.DEADLINE.name, limit=limit)
         turn.alarms = turn.alarms._replace(deadline_at=turn.at + DAY_SECONDS)
 
 
@@ -107,7 +108,7 @@ def _warn(turn: Turn) -> None:
 
 def _send_warning(turn: Turn, seconds: float, number: int, **facts: object) -> None:
     effect = turn.tell("warning", "warning", due_in_seconds=seconds, due_wall=turn.wall + seconds, **facts)
-    turn.announcement = turn.announcement._replace(effect=effect, attempts=number, again_at=NEVER)
+    turn.announcement = turn.announcement._replace(effect=effect, attempts=number, again_at=NEVER, live=turn.live)
     turn.expect(deadlines.ANSWER_LOST_SECONDS)
 
 
@@ -124,7 +125,9 @@ def _warning(turn: Turn, incident: Incident, *, bridged: bool, watched: bool) ->
     blocked, attempt = standing.state == "blocked", incident.attempt
     if not (watched if incident.by_person else bridged):  # a person has looked at the GPUs of the moment of asking
         again = "" if incident.by_person else "; a new countdown begins unless work is seen"
-        back_to_watching(turn, "the guard did not see the machine for a while" + again)
+        hole = "the guard did not see the machine for a while" + again
+        why = "work was seen" if works_now(turn.state) else hole
+        back_to_watching(turn, f"costguard runs again; {why}" if incident.announcement.unguarded else why)
     elif standing.state == "no":
         back_to_watching(turn, standing.why)
     elif incident.announcement.unguarded:  # people were told that nobody carries it out
@@ -156,10 +159,13 @@ def _await_warning(turn: Turn, incident: Incident) -> None:
 
 
 def leave(turn: Turn) -> None:
-    """The guard ends in a countdown that people know of: they hear that nobody carries it out now."""
+    """The guard ends in a countdown that people know of, or may: they hear that nobody carries it out now."""
     incident = turn.core.incident
-    if turn.core.phase == WARNING and incident is not None and turn.live and incident.warned is not None:
-        turn.tell("unguarded", "warning")
+    if turn.core.phase != WARNING or incident is None:
+        return
+    if incident.warned is not None or incident.announcement.effect:
+        if turn.live:
+            turn.tell("unguarded", "warning")
         turn.announcement = turn.announcement._replace(unguarded=True)
 
 
@@ -168,7 +174,9 @@ def back_to_watching(turn: Turn, why: str) -> None:
     abandon(turn)
     if turn.core.incident is not None:
         answer_request(turn, "withdrawn", why)
-        turn.tell("cancelled", "warning" if turn.core.incident.by_person else "info", why=why)
+        level = "warning" if turn.core.incident.by_person else "info"
+        live = {"announced_live": True} if turn.announcement.live and not turn.live else {}
+        turn.tell("cancelled", level, why=why, **live)
     turn.watch()
 
 

@@ -108,7 +108,8 @@ class Sentence:
         since = max((since for _key, since in gpus), default=state.at)
         everything = len(gpus) == len(state.gpus)
         which = _all(len(gpus)) if everything else _some([label(state.core, key) for key, _since in gpus])
-        return f"{which} {below(self._rules)} for {duration(state.at - since)}"
+        aside = ", but for the pre-stop hook" if hook_works(state.core, state.at) else ""
+        return f"{which} {below(self._rules)} for {duration(state.at - since)}{aside}"
 
     def _despite(self) -> str:
         """For how long a GPU has been unknown; and that this keeps the machine up, unless a date is what it goes by."""
@@ -183,7 +184,9 @@ class Sentence:
             else ""
         )
         if hook_works(core, self._state.at):
-            nobody += "; the pre-stop hook saves work, and its own use of the GPUs ends no countdown"
+            over = incident.saving_ended is not None
+            saves = "the pre-stop hook has ended, and the GPUs settle" if over else "the pre-stop hook saves work"
+            nobody += f"; {saves}: its own use of the GPUs ends no countdown"
         if not rules.policy.grace:
             return f"{would} {when}{nobody}"  # nobody is given the time for anything
         work = "" if stops_work else f"{_end(rules, 'work returns')} or "

@@ -59,7 +59,7 @@ INCIDENT = {
     "released": "attempt.announced", "retry": "attempt.retry_at", "asked": "attempt.requested_at", "proof": "proof",
     "receipt": "receipt", "confirm": "attempt.confirm_effect", "recheck": "attempt.confirm_at",
     "stopping": "attempt.seen_stopping", "lost": "outcome_deadline", "detail": "detail",
-    "reminded": "announcement.reminded", "unguarded": "announcement.unguarded", "saving": "saving_since", "saved": "saving_ended",
+    "reminded": "announcement.reminded", "unguarded": "announcement.unguarded", "live": "announcement.live", "saving": "saving_since", "saved": "saving_ended", "hook_failed": "hook_failed",
 }  # fmt: skip
 
 TRACK = {"loud": "busy", "since": "since", "known_since": "known_since", "past": "past", "lost": "unknown_since"}
@@ -291,10 +291,11 @@ def _stop_request(saved: Mapping[str, Any] | None) -> StopRequest | None:
 
 
 def _verdicts(saved: Sequence[Sequence[Any]]) -> tuple[Verdict, ...]:
-    return tuple(
-        Verdict(action, verdict, tuple((code, text, hint) for code, text, hint in findings), at)
-        for action, verdict, findings, at in saved
-    )
+    return tuple(Verdict(action, verdict, _findings(findings), at) for action, verdict, findings, at in saved)
+
+
+def _findings(saved: Sequence[Sequence[str]]) -> tuple[tuple[str, str, str], ...]:
+    return tuple((code, text, hint) for code, text, hint in saved)
 
 
 def _pairs(saved: Sequence[Sequence[Any]]) -> tuple[tuple[str, float], ...]:
@@ -321,6 +322,7 @@ READ: dict[str, Callable[[Any], Any]] = {
     "holds": _holds,
     "extensions": _holds,
     "plans": _verdicts,
+    "hook_failed": _findings,
     "incident": _incident,
     "wish": _stop_request,
 }

@@ -8,8 +8,8 @@ from costguard.engine.window import Track
 SETTLE_SECONDS = 30.0
 """After the hook's end, until GPUs that it used have their idle power again; work that goes on after that was somebody else's."""
 
-HOOK_FAILED = "hook_failed"
-"""Code of what a plan finds when the hook failed: true of the incident that it ran in, and of no later one."""
+HOOK_FAILED, HOOK_DONE = "hook_failed", "hook_done"
+"""Codes of how the hook ended: true of the incident that it ran in, and of no later one."""
 
 OF_THE_HOOK = "while the pre-stop hook runs"
 

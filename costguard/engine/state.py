@@ -75,7 +75,8 @@ class Announcement(NamedTuple):
     exhausted: bool = False  # nobody beyond this machine got the warning, however often it was tried
     reached: str = ""  # whom the warning reached, as the delivery says; of an exhausted one the terminals alone
     reminded: int = 0  # how many reminders of the countdown were sent
-    unguarded: bool = False  # people were told that nobody carries the countdown out
+    unguarded: bool = False  # the guard ended in the countdown; in live mode people were told so
+    live: bool = False  # people were told of what would really be done
 
 
 class Attempt(NamedTuple):
@@ -108,6 +109,7 @@ class Incident(NamedTuple):
     detail: str = ""  # last error, in words
     saving_since: float | None = None  # when its pre-stop hook began
     saving_ended: float | None = None
+    hook_failed: tuple[tuple[str, str, str], ...] = ()  # what its worker found of that, as plans find things
     announcement: Announcement = Announcement()
     attempt: Attempt = Attempt()
 

@@ -8,7 +8,6 @@ from costguard.engine.idleness import concerned
 from costguard.engine.observation import Device
 from costguard.engine.reasons import Moment, reason_of
 from costguard.engine.rules import Rules
-from costguard.engine.saving import HOOK_FAILED
 from costguard.engine.state import (
     WATCHING,
     Alarms,
@@ -150,8 +149,7 @@ class Turn:
             plan = core.plans.last(incident.action)
             common.update(incident=incident.id, reason=incident.reason, owner=incident.owner)
             findings = plan.findings if plan is not None else ()
-            ran = incident.saving_since is not None
-            common["findings"] = [list(finding) for finding in findings if ran or finding[0] != HOOK_FAILED]
+            common["findings"] = [list(finding) for finding in (*findings, *incident.hook_failed)]
             if incident.announcement.exhausted:
                 common["unreached_tries"] = incident.announcement.attempts
             if reason_of(incident).by_date:

@@ -9,6 +9,7 @@ from costguard.engine.narrate import ON_DONE, unreached
 from costguard.engine.state import PERSON
 from costguard.engine.words import percent, several
 from costguard.history.query import Event
+from costguard.notify.job import HELD_BACK, UNHEARD
 
 RESULTS = {
     "open": "still open when last recorded",
@@ -181,18 +182,18 @@ def _delivery(data: Mapping[str, Any]) -> str:
         return f"{name} {unsent}"
     if over:
         return f"{name} delivered{again} over {over}" + (f"; failed over {lost}" if lost else "")
+    if set(_mapping(data, "failed").values()) == {UNHEARD}:
+        return f"{name} perhaps delivered{again}: {lost}"
     return f"{name} NOT delivered{again}: {lost or 'no channel took it'}"
 
 
 _UNASKED = re.compile(r"no channel: (?:nobody asked for|takes) (messages of this kind.*)")
 """Who took a message that was sent to nobody, as it stands in the events of this and of earlier versions."""
 
-_HELD_BACK = "held back for "
-
 
 def _unsent(taken: str) -> str:
     """Why a message counts as told though it was sent to nobody; empty where it was sent."""
-    if taken.startswith(_HELD_BACK):
+    if taken.startswith(HELD_BACK):
         return taken
     found = _UNASKED.fullmatch(taken)
     return f"not sent: nobody asked for {found[1]}" if found else ""

@@ -59,12 +59,16 @@ from typing import NamedTuple
 
 from costguard.engine.policy import END_TASK
 from costguard.engine.reasons import REASONS
+from costguard.engine.saving import HOOK_FAILED
 from costguard.engine.state import PERSON
 from costguard.engine.words import clock, duration, percent, several
 from costguard.money import rate
 from costguard.notify import words
 from costguard.notify.facts import DAY, Facts, number
 from costguard.notify.words import listed, money, sentence
+
+TITLE_LENGTH = 140
+"""Characters of a note that stand in the first line; all of a longer one follows."""
 
 WHY = {reason.name: reason.why for reason in REASONS}
 
@@ -125,7 +129,7 @@ def _deadline_ahead(facts: Facts) -> tuple[str, Lines]:
     limit = LIMITS.get(facts.text("limit"), "its deadline passes")
     verb = "would" if facts.dry else "will"
     busy = (
-        "Even if it works then (deadline.stop_busy is set)."
+        "Work does not prevent it: deadline.stop_busy is set."
         if facts.true("stop_busy")
         else "If it works then, this comes once the work has ended."
     )
@@ -260,6 +264,11 @@ def _cancelled(facts: Facts) -> tuple[str, Lines]:
         return f"{facts.machine}: the {facts.deed.noun} requested by {_requester(facts)} is cancelled", [
             why, f"{_NOT_DONE.format(facts.deed.noun)} To stop it anyway: `costguard stop`.",
         ]  # fmt: skip
+    if facts.dry and facts.true("announced_live"):
+        return f"{facts.machine}: {facts.deed.noun} cancelled: dry run from now on", [
+            why,
+            f"{_NOT_DONE.format(facts.deed.noun)} Nothing is done while mode is dry-run; messages say what would be.",
+        ]
     return f"{facts.machine}: {facts.deed.noun} cancelled", [
         why,
         f"{_NOT_DONE.format(facts.deed.noun)} {_WARNED_FIRST}",
@@ -309,7 +318,13 @@ def _stopping(facts: Facts) -> tuple[str, Lines]:
 
 def _done(facts: Facts) -> tuple[str, Lines]:
     closed = facts.text("error").startswith("closed")  # the last grade of proof, with what the cloud shows
-    return f"{facts.machine}: {facts.deed.noun} {'confirmed' if closed else 'done'}", _outcome(facts)
+    billed = (
+        "" if facts.ends_bill or facts.text("action") == END_TASK else "; the machine is billed for as long as it is up"
+    )
+    return f"{facts.machine}: {facts.deed.noun} {'confirmed' if closed else 'done'}{billed}", [
+        *_outcome(facts),
+        *_findings(facts, hints=False, code=HOOK_FAILED),
+    ]
 
 
 def _cannot(facts: Facts) -> tuple[str, Lines]:
@@ -380,7 +395,7 @@ def _reminder(facts: Facts) -> tuple[str, Lines]:
 
 
 def _deadline_passed(facts: Facts) -> tuple[str, Lines]:
-    return f"{facts.machine}: deadline passed, but work goes on", [
+    return f"{facts.machine}: {_passed(facts).removeprefix('its ')}, but work goes on", [
         "A deadline does not stop work. To let it do so: set `deadline.stop_busy = true`.",
         _price(facts),
     ]
@@ -425,9 +440,9 @@ def _unguarded(facts: Facts) -> tuple[str, Lines]:
         if facts.text("reason") == PERSON
         else "A new countdown begins then, with its warning."
     )
-    bill = "the machine stays up and billed" if facts.ends_bill else f"the {facts.deed.noun} does not come"
-    return f"{facts.machine}: costguard has ended in the countdown", [
-        f"Unless it is started again, {bill}: `sudo systemctl start costguard`. {again}",
+    bill = "; the bill goes on" if facts.ends_bill else ""
+    return f"{facts.machine}: costguard has ended, so the {facts.deed.noun} does not come{bill}", [
+        f"To guard the machine again: `sudo systemctl start costguard`. {again}",
         _price(facts),
     ]
 
@@ -576,7 +591,10 @@ def _finding(facts: Facts) -> tuple[str, Lines]:
 
 def _notes(facts: Facts) -> tuple[str, Lines]:
     notes = [note for note in (facts.text("text"), *facts.names("notes")) if note]
-    return f"{facts.machine}: notes from costguard", [f"- {note}" for note in notes]
+    if not notes:
+        return f"{facts.machine}: a note without words", []
+    first = notes[0] if len(notes[0]) <= TITLE_LENGTH else notes[0][:TITLE_LENGTH].rsplit(" ", 1)[0] + " …"
+    return f"{facts.machine}: {first}", [f"- {note}" for note in notes if len(notes) > 1 or note != first]
 
 
 def _other(facts: Facts) -> tuple[str, Lines]:
@@ -675,12 +693,12 @@ def _readings(facts: Facts) -> str:
     )
 
 
-def _findings(facts: Facts, *, hints: bool) -> Lines:
-    """What the plan says about bill, work and disks; with hints where somebody has to act."""
+def _findings(facts: Facts, *, hints: bool, code: str = "") -> Lines:
+    """What the plan says about bill, work and disks; with hints where somebody has to act, and of one code where one is named."""
     lines = []
     for row in facts.rows("findings"):
         parts = [row.get(key) for key in ("code", "text", "hint")] if isinstance(row, Mapping) else row
-        if not isinstance(parts, list | tuple) or len(parts) < 2 or not parts[1]:
+        if not isinstance(parts, list | tuple) or len(parts) < 2 or not parts[1] or (code and parts[0] != code):
             continue
         hint = parts[2] if hints and len(parts) > 2 and parts[2] else ""
         lines.append(f"- {sentence(str(parts[1]))}" + (f" What to do: {sentence(str(hint))}" if hint else ""))

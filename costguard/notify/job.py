@@ -66,6 +66,14 @@ def access(config: Mapping[str, Any]) -> CloudAccess | None:
     return CloudAccess.of(config) if stored else None
 
 
+UNHEARD = "no answer before the agent ended; it may have arrived"
+"""Why nobody knows what became of a message."""
+
+
+HELD_BACK = "held back for "
+"""How the reason begins for which a message was kept on purpose; it counts as told."""
+
+
 class Told(NamedTuple):
     """Who was reached, by channel, and why other channels failed.
 

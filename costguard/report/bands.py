@@ -94,15 +94,39 @@ def phases(
         end = recorded if after is None or after.wall < event.wall else min(recorded, after.wall)
         if kind == ACTED:
             kind = DONE_AS.get(str(event.data.get("done")), ACTED)
+        begin: float | None = event.wall
+        if kind == COUNTDOWN:
+            unguarded, begin = _unguarded(events, event, end)
+            made.extend(Band(kind, *part, f"{_action(event.data)} announced") for part in unguarded)
+        if begin is None:
+            continue
         facts = warnings.get(event.incident, {})
         due = number(facts.get("due_wall")) if kind == COUNTDOWN and after is None else None
         words = _words(kind, event, due, facts, called_off=after is not None and after.data.get("to") == "WATCHING")
-        made.append(Band(kind, event.wall, max(end, event.wall), words, due=due))
+        made.append(Band(kind, begin, max(end, begin), words, due=due))
     return made
 
 
+def _unguarded(events: Sequence[Event], began: Event, end: float) -> tuple[list[tuple[float, float]], float | None]:
+    """The parts of a countdown that its guard did not live to the end of, and when the last one began; None where no guard came back."""
+    parts: list[tuple[float, float]] = []
+    begin: float | None = began.wall
+    for event in events:
+        name = event.data.get("name") if event.kind == "told" and began.wall <= event.wall <= end else ""
+        if name == "unguarded" and begin is not None:
+            parts.append((begin, event.wall))
+            begin = None
+        elif name == "warning" and begin is None:
+            begin = event.wall
+    return parts, begin
+
+
+def _action(facts: Mapping[str, object]) -> str:
+    return str(facts.get("action") or "action").replace("_", " ")
+
+
 def _words(kind: str, event: Event, due: float | None, facts: Mapping[str, object], *, called_off: bool) -> str:
-    action = str(event.data.get("action") or "action").replace("_", " ")
+    action = _action(event.data)
     if kind == COUNTDOWN:
         if due is not None:
             return _announced(action, due, facts)
@@ -131,7 +155,7 @@ def _countdown(facts: Mapping[str, object], until: float) -> Band | None:
     begin, due = number(facts.get("wall")), number(facts.get("due_wall"))
     if begin is None or due is None or due <= begin:
         return None
-    action = str(facts.get("action") or "action").replace("_", " ")
+    action = _action(facts)
     return Band(COUNTDOWN, begin, min(due, until), _announced(action, due, facts), due=due)
 
 

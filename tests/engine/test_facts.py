@@ -128,6 +128,12 @@ def left(world: World) -> World:
     return world
 
 
+def becomes_dry(world: World) -> World:
+    """Its owner takes it out of live mode while people count on a stop."""
+    world.reload(world.policy._replace(mode="dry-run"))
+    return world
+
+
 def restarted(world: World) -> World:
     world.restart()
     return world
@@ -288,6 +294,12 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
         "why": "the machine restarted in the meantime"}),
     "cancelled, no state": (without_state, "cancelled", "warning", "WATCHING stop idle", {"why": "costguard lost its state for this boot"}),
     "cancelled, work after a failure": (lambda: ran(failing(machine()), 40.0, BUSY), "cancelled", "info", "FAILED stop idle", {"why": "work was seen"}),
+    "cancelled, dry run from now on": (lambda: becomes_dry(warned()), "cancelled", "info", "WARNING stop idle", {
+        "why": "the configuration changed, or the guard started over", "announced_live": True}),
+    "unguarded, the warning on its way": (lambda: left(until(machine(), "WARNING")), "unguarded", "warning", "WARNING stop idle", {}),
+    "unguarded, dry run, and guarded again": (
+        lambda: ran(restarted(left(warned(mode="dry-run"))), 10.0, PROVEN), "warning", "warning", "WARNING stop idle", {
+        "due_in_seconds": 60.0, "due_wall": EPOCH + 370.0, "rounds": 0}),
     "unguarded": (lambda: left(warned()), "unguarded", "warning", "WARNING stop idle", {}),
     "unguarded, and guarded again": (lambda: ran(restarted(left(warned())), 10.0, PROVEN), "warning", "warning", "WARNING stop idle", {
         "due_in_seconds": 60.0, "due_wall": EPOCH + 370.0, "rounds": 0}),
@@ -315,7 +327,7 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
     "unknown_recovered": (recovered, "unknown_recovered", "info", "WATCHING stop", {"unknown_seconds": 210.0}),
     "weak_sign": (lambda: ran(ran(machine(), 50.0, BUSY), 320.0, SIGN), "weak_sign", "warning", "WATCHING stop", {
         "gpu": "0000:00:00.0", "sign": "power 30 W above idle", "weak_seconds": 300.0, "money": 3.0}),
-    "deadline_passed": (lambda: ran(machine(lifetime=100.0), 120.0, BUSY), "deadline_passed", "warning", "WATCHING stop deadline", {}),
+    "deadline_passed": (lambda: ran(machine(lifetime=100.0), 120.0, BUSY), "deadline_passed", "warning", "WATCHING stop deadline", {"limit": "lifetime"}),
     "deadline_ahead": (lambda: ran(machine(lifetime=4 * HOUR, unused_after=None), 3 * HOUR, BUSY), "deadline_ahead", "warning",
         "WATCHING stop", {"limit": "lifetime", "due_in_seconds": HOUR, "due_wall": EPOCH + 4 * HOUR, "stop_busy": False, "movable": 24 * HOUR}),
     "deadline_extended": (moved, "deadline_extended", "info", "WATCHING stop ann", {"hold": "a run", "due_wall": EPOCH + 5 * HOUR}),

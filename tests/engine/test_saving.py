@@ -5,8 +5,8 @@ import pytest
 from costguard.engine import Known, Policy
 from costguard.engine.effects import Go, Prepare, Tell
 from costguard.engine.observation import Reading, Unknown
-from costguard.engine.state import Incident
-from tests.engine.world import BASE, BUSY, QUIET, World
+from costguard.engine.state import Incident, Verdict
+from tests.engine.world import BASE, BUSY, QUIET, World, reloaded
 
 ARMED = BASE._replace(arm_duration=None, boot_grace=0.0, unused_after=None, kill_duration=300.0, grace=90.0)
 UNBROKEN = ARMED._replace(window_rule="unbroken")
@@ -179,6 +179,21 @@ def test_load_of_the_hook_neither_arms_nor_forgives_nor_is_told_as_a_sign() -> N
     assert not [e for _, e in world.effects if isinstance(e, Tell) and e.kind == "weak_sign"]
 
 
+def test_a_check_in_between_does_not_hide_that_the_hook_failed() -> None:
+    """It says nothing of the hook; and the failure is told with what was done, too."""
+    world, attempt = preparing()
+    failed = ("hook_failed", "the pre-stop hook failed", "")
+    world.answer(attempt, "saving")
+    world.answer(attempt, "ready", findings=(failed,))
+    plans = world.state.core.plans.with_verdict(Verdict("stop", "go", (), world.now))
+    world.state = world.state._replace(core=world.state.core._replace(plans=plans))
+    world.state = reloaded(world.state)
+    while "acting" not in world.kinds():
+        world.tick(QUIET)
+    acting = next(effect.facts for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "acting")
+    assert acting["findings"] == [list(failed)]
+
+
 @pytest.mark.parametrize("held", [False, True])
 def test_that_a_hook_failed_is_told_of_its_own_incident_alone(held: bool) -> None:
     """The next warning knows nothing yet of what its hook will do."""
@@ -192,5 +207,5 @@ def test_that_a_hook_failed_is_told_of_its_own_incident_alone(held: bool) -> Non
         world.tick(QUIET)
         world.settle(Prepare="never")
     told = {e.kind: e.facts["findings"] for _, e in world.effects if isinstance(e, Tell) and "findings" in e.facts}
-    expected = [list(other)] if held else [list(failed), list(other)]
+    expected = [list(other)] if held else [list(other), list(failed)]
     assert told["warning" if held else "acting"] == expected

@@ -6,6 +6,7 @@ import pytest
 
 from costguard.actions import effect, hook
 from costguard.actions.base import Context
+from costguard.engine.saving import HOOK_DONE, HOOK_FAILED
 from costguard.plans import Plan
 
 PLAN = Plan("stop", "go")
@@ -38,7 +39,8 @@ def test_each_end_has_its_words(tmp_path: Path, argv: list[str], status: str, wo
 def test_an_action_goes_on_without_a_hook_that_failed(tmp_path: Path, argv: list[str], verdict: str) -> None:
     """A stop that a broken program prevents would be a bill; people are told what was not saved."""
     decided = hook.before_action(PLAN, context(tmp_path, *argv))
-    assert (decided.verdict, len(decided.findings)) == (verdict, int(verdict == "consequences"))
+    ended = {"consequences": [HOOK_FAILED], "go": [HOOK_DONE] if argv else []}
+    assert (decided.verdict, [finding.code for finding in decided.findings]) == (verdict, ended[verdict])
     dry = hook.before_action(PLAN, context(tmp_path / "dry", *argv, mode="dry-run"))
     assert dry == PLAN
     refused = PLAN._replace(verdict="refuse")

@@ -277,6 +277,15 @@ def test_a_dry_run_says_once_a_day_what_would_have_been_done() -> None:
     assert not held_back("warning", Crew(dry_run="all"), NOW)
 
 
+def test_what_was_announced_in_live_mode_is_taken_back_in_any_mode() -> None:
+    """Else the last thing that people have read is a stop that does not come."""
+    crew = Crew(dry_run="few")
+    before = len(crew.port.jobs)
+    begin(crew.workers, Tell("m1", "cancelled", "info", {"mode": "dry-run", "announced_live": True}), NOW)
+    (channels,) = crew.channels[before:]
+    assert {"mail", "team"} <= set(channels)
+
+
 def test_what_nobody_is_left_for_counts_as_delivered() -> None:
     """The engine must not repeat what was held back on purpose."""
     crew = Crew(dry_run="few", local=[])

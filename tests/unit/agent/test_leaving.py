@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from costguard.agent.loop import LAST_MESSAGES_SECONDS, Loop
-from costguard.agent.workers import UNHEARD
 from costguard.host.files import COMMITMENTS, STATE
 from costguard.host.ports import Instant
+from costguard.notify.job import UNHEARD
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, Watch, effective
 
 

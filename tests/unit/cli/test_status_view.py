@@ -172,6 +172,19 @@ def test_a_warning_that_nobody_got_yet_has_no_time(tries: int, words: str) -> No
     assert f"Would stop it stop, 10m after the warning; reason: idle after work; {words} Who" in text
 
 
+def test_a_countdown_that_is_over_waits_for_its_worker() -> None:
+    """A time that is past is none."""
+    text = " ".join(shown(phase="WARNING", incident=incident(due=NOW - 17.0)).split())
+    assert "Would stop it stop as soon as it is ready, reason: idle after work" in text
+
+
+def test_a_warning_that_was_held_back_warned_nobody() -> None:
+    """In dry run most of them are."""
+    text = " ".join(shown(phase="WARNING", incident=incident(reached="held back for the summary: in dry run")).split())
+    assert "the warning is held back for the summary" in text
+    assert "warned over" not in text
+
+
 @pytest.mark.parametrize("phase", ["DONE", "FAILED", "ACTING", "CONFIRMING"])
 def test_every_phase_can_be_shown(phase: str) -> None:
     """Whatever the machine is in, the status is told and the sentence explains it."""

@@ -213,13 +213,43 @@ def test_a_deadline_is_named(limit: str, words: str) -> None:
     assert words in compose("warning", {**FACTS, "reason": "deadline", "limit": limit}).body
 
 
+def test_a_stop_that_a_dry_run_ends_is_taken_back() -> None:
+    """People were told of a real one."""
+    text = compose(
+        "cancelled", {**FACTS, "mode": "dry-run", "announced_live": True, "why": "the configuration changed"}
+    )
+    assert text.title.endswith("shutdown cancelled: dry run from now on")
+    assert "Nothing is done while mode is dry-run" in text.body
+
+
+def test_a_command_that_has_run_does_not_read_as_the_end_of_the_bill() -> None:
+    """The first line alone must be enough; and work that was not saved is told with it."""
+    failed = [["hook_failed", "the pre-stop hook was killed after 20 s", ""], ["disk", "the disks stay", ""]]
+    text = compose("done", {**FACTS, "action": "command", "findings": failed})
+    assert text.title == "box: command done; the machine is billed for as long as it is up"
+    assert "killed after 20 s" in text.body
+    assert "disks" not in text.body
+    assert compose("done", FACTS).title == "box: shutdown done"
+
+
+@pytest.mark.parametrize(("length", "lines"), [(20, 0), (400, 1)])
+def test_the_first_line_of_a_note_is_the_note(length: int, lines: int) -> None:
+    """As much of it as a phone shows; all of it follows where that is less."""
+    note = ("a word " * length)[:length].strip()
+    text = compose("notes", {"machine": "box", "text": note})
+    assert text.title.startswith(f"box: {note[:15]}")
+    assert len(text.title) < 160
+    assert text.body.count(note) == lines
+
+
 def test_a_countdown_without_its_guard_says_what_it_means_for_the_bill() -> None:
     """And which command makes it go on; what a person asked for does not go on."""
     idle = compose("unguarded", FACTS)
-    assert "stays up and billed: `sudo systemctl start costguard`" in idle.body
+    assert idle.title == "box: costguard has ended, so the shutdown does not come; the bill goes on"
+    assert "To guard the machine again: `sudo systemctl start costguard`." in idle.body
     assert "A new countdown begins then, with its warning." in idle.body
     assert "cancelled then" in compose("unguarded", {**FACTS, "reason": "person", "owner": "ann"}).body
-    assert "billed" not in compose("unguarded", {**FACTS, "action": "command"}).body
+    assert "bill" not in compose("unguarded", {**FACTS, "action": "command"}).title
 
 
 def test_a_refusal_is_not_told_twice() -> None:

@@ -77,7 +77,7 @@ def day(tmp_path_factory: pytest.TempPathFactory) -> Recorded:
         Phase(9**9, 0.0),
     ]  # fmt: skip
     asked: list[Ask] = [
-        (20000.0, 4242, {"command": "hold", "seconds": 3600, "reason": "<script>alert(1)</script> & $x$"})
+        (10000.0, 4242, {"command": "hold", "seconds": 1800, "reason": "<script>alert(1)</script> & $x$"})
     ]
     return record(tmp_path_factory.mktemp("day"), 4, script, 30000.0, asked)
 

@@ -127,7 +127,7 @@ def test_a_day_of_the_real_guard(day: Recorded) -> None:
     assert bands.COUNTDOWN in kinds
     assert bands.ACTED in kinds
     hold = next(band for band in found.bands if band.kind == bands.HOLD)
-    assert hold.begin - day.since == pytest.approx(20000.0, abs=2.0)
+    assert hold.begin - day.since == pytest.approx(10000.0, abs=2.0)
     assert hold.words == "uid 4242"
     assert all(band.begin <= band.end <= found.until for band in found.bands)
 
@@ -176,6 +176,19 @@ def test_a_countdown_says_when_it_ends_while_it_runs_and_what_became_of_it_later
     assert band.words.startswith("stop at ")
     (band,) = bands.found([*events, event(300.0, "phase", to="WATCHING")], 0.0, 400.0, [(0.0, 400.0)])
     assert (band.end, band.due, band.words) == (300.0, None, "stop called off")
+
+
+def test_a_countdown_is_drawn_for_as_long_as_it_had_its_guard() -> None:
+    """It ended with the guard, and began anew with the next warning; so it does not read as one that went on."""
+    events = [
+        event(100.0, "phase", to="WARNING", action="stop"), told(100.0, "warning", due_wall=700.0, mode="live", action="stop"),
+        told(200.0, "unguarded"),
+    ]  # fmt: skip
+    (band,) = bands.found(events, 0.0, 400.0, [(0.0, 400.0)])
+    assert (band.begin, band.end, band.words) == (100.0, 200.0, "stop announced")
+    again = [*events, told(300.0, "warning", due_wall=900.0, mode="live", action="stop")]
+    first, second = bands.found(again, 0.0, 400.0, [(0.0, 400.0)])
+    assert (first.end, second.begin, second.due) == (200.0, 300.0, 900.0)
 
 
 def test_a_warning_that_the_history_does_not_have_yet_is_drawn_from_its_facts() -> None:
