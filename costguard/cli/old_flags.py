@@ -75,6 +75,16 @@ _BY_SPELLING: Sequence[tuple[Spelling, str]] = (
     (Spelling("", note="the service in costguard/data/costguard.service does that"), "--daemon"),
 )
 
+_PRESETS: Mapping[str, frozenset[str]] = {
+    "gpu-sentinel": frozenset(
+        f"--{name}"
+        for name in ("arm_duration", "arm_threshold", "kill_duration", "kill_threshold", "kill_action", "gpu_devices")
+    ),
+    "gpu-idle-timeout-any": frozenset({"-a", "--all-or-any", "--all_or_any"}),
+    "gpu-idle-timeout": frozenset({"-n", "-d", "--num-samples", "--delay-samples", "--threshhold-percentage"}),
+}
+"""By spellings that one tool alone has."""
+
 THEIRS: Mapping[str, Spelling] = {flag: spelling for spelling, flags in _BY_SPELLING for flag in flags.split()}
 """By their flag, with hyphens for underscores."""
 
@@ -86,7 +96,7 @@ def ours(flag: str, arguments: Sequence[str], command: str, known: Collection[st
     """
     if _spelling(flag) is None:
         return ""
-    words, notes = [], []
+    words, notes = _preset(arguments), []
     for name in dict.fromkeys((*[argument.partition("=")[0] for argument in _options(arguments)], flag)):
         spelling = _spelling(name) if name not in known else None
         if spelling is not None:
@@ -96,6 +106,13 @@ def ours(flag: str, arguments: Sequence[str], command: str, known: Collection[st
     if not words:
         return note
     return f"write `{command} {' '.join(words)}`" + (f" ({note})" if note else "")
+
+
+def _preset(arguments: Sequence[str]) -> list[str]:
+    """The preset with the other values of the tool whose very flags these are; none where one is named."""
+    typed = {argument.partition("=")[0] for argument in _options(arguments)}
+    found = [preset for preset, flags in _PRESETS.items() if typed & flags]
+    return [f"--preset {found[0]}"] if found and "--preset" not in typed else []
 
 
 def _options(arguments: Sequence[str]) -> list[str]:

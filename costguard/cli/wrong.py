@@ -22,6 +22,8 @@ _MEANT = {
     "shutdown": "stop", "terminate": "stop", "kill": "stop", "down": "stop", "autostop": "run",
     "policy": "permissions", "iam": "permissions", "init": "config init", "configure": "config init",
     "simulate": "replay", "backtest": "replay", "explain": "status",
+    "gpu_sentinel": "run --preset gpu-sentinel", "gpu-sentinel": "run --preset gpu-sentinel", "gpu_idle_timeout": "exec",
+    "gpu-idle-timeout": "exec", "gpu_mon": "fill --config", "gpu-mon": "fill --config", "background": "fill", "burn": "stress",
 }  # fmt: skip
 """What other tools call our verbs."""
 

@@ -48,8 +48,9 @@ def told_to_write(*typed: str) -> list[str]:
 def test_an_option_of_gpu_sentinel_has_its_spelling(old: str, option: str, value: object) -> None:
     """GPU Sentinel 1: typed as it was, it is answered with the line that sets the same over the preset."""
     new = told_to_write(*old.split())
+    assert new[:2] == ["--preset", "gpu-sentinel"]
     shown = subprocess.run(
-        [*COMMAND, "config", "show", "--preset", "gpu-sentinel", *new, "--json"],
+        [*COMMAND, "config", "show", *new, "--json"],
         capture_output=True, text=True, timeout=PATIENCE, check=True,
     )  # fmt: skip
     assert json.loads(shown.stdout)["options"][option]["value"] == value
@@ -122,13 +123,13 @@ def test_the_hook_of_the_watcher_runs_its_command_once(agent: Agent) -> None:
     script = agent.folder / "end-this-task"
     script.write_text(f'#!/bin/sh\necho "$*" >> {agent.folder}/ended\n')
     script.chmod(0o755)
-    new = [part for part in told_to_write(*HOOK.split()) if part != "--set"]
+    new = told_to_write(*HOOK.split())
+    assert new[:2] == ["--preset", "gpu-idle-timeout-any"]
     agent.settings = [one for one in agent.settings if one.partition("=")[0] not in {"interval", "arm_duration"}]
     agent.hurry(40)
     agent.gpus.set(0, util=90, power=600, memory_used=40_000, processes=[OnGpu(os.getpid(), 40_000)])
     agent.start(
-        *new, f'actions.command.run=["{script}", "{{gpus}}", "{{reason}}"]',
-        options=("--live", "--preset", "gpu-idle-timeout-any"),
+        f'actions.command.run=["{script}", "{{gpus}}", "{{reason}}"]', options=("--live", *new),
     )  # fmt: skip
     began = agent.clock.boottime()
     agent.until(lambda report: report["phase"] == "DONE" and report["done"] == "acted")

@@ -141,6 +141,8 @@ TYPED = {
     "a verb misspelt": typed("staus", "staus", "did you mean `costguard status`?"),
     "a verb in capitals": typed("STATUS", "did you mean `costguard status`?"),
     "a verb of others": typed("snooze 2h", "did you mean `costguard hold`?"),
+    "another tool": typed("gpu_sentinel --arm_duration 5", "did you mean `costguard run --preset gpu-sentinel`?"),
+    "another tool, too": typed("gpu_mon -c x", "did you mean `costguard fill --config`?"),
     "a verb that ends machines": typed("kill", "did you mean `costguard stop`?"),
     "an import of nothing": typed("import gpu-mon", "costguard import gpu-mon needs", "FILE"),
     "an import of no file": typed("import gpu-mon none.conf", "none.conf cannot be read"),
@@ -306,19 +308,23 @@ def test_flags_of_other_tools_get_our_spelling(flag: str, here: Path) -> None:
         ("run --idle-timeout 300", "costguard run --set kill_duration=300s"),
         ("run --threshold=5", "costguard run --set kill_threshold=5%"),
         ("run --kill-action terminate", "costguard run --set kill_action=terminate"),
-        ("run --kill_action shutdown", "costguard run --set kill_action=shutdown"),
-        ("run --arm_threshold 0.8", "costguard run --set arm_threshold=0.8"),
-        ("run --gpu_devices 0,1", "costguard run --set gpu_devices=0,1"),
-        ("run --all_or_any any", "costguard run --set aggregate=any"),
+        ("run --kill_action shutdown", "costguard run --preset gpu-sentinel --set kill_action=shutdown"),
+        ("run --arm_threshold 0.8", "costguard run --preset gpu-sentinel --set arm_threshold=0.8"),
+        ("run --gpu_devices 0,1", "costguard run --preset gpu-sentinel --set gpu_devices=0,1"),
+        ("run --all_or_any any", "costguard run --preset gpu-idle-timeout-any --set aggregate=any"),
         ("run -t 1 -s 5", "costguard run --set kill_threshold=1% --set interval=5s"),
-        ("run --gpu_devices 0 1", "costguard run --set gpu_devices=0,1"),
-        ("run --mode dry-run -n 60 --sample-freq 2", "costguard run --set kill_duration=120s --set interval=2s"),
-        ("run -n=60", "costguard run --set kill_duration=300s"),
+        ("run --gpu_devices 0 1", "costguard run --preset gpu-sentinel --set gpu_devices=0,1"),
+        ("run --preset none --kill_duration=30", "costguard run --set kill_duration=30s"),
+        (
+            "run --mode dry-run -n 60 --sample-freq 2",
+            "costguard run --preset gpu-idle-timeout --set kill_duration=120s --set interval=2s",
+        ),
+        ("run -n=60", "costguard run --preset gpu-idle-timeout --set kill_duration=300s"),
         ("run --grace 5m", "costguard run --set grace=5m"),
         ("run --hold-max 5h", "costguard run --set hold.max=5h"),
         ("run --unused_after 2h", "costguard run --set unused_after=2h"),
         ("run --idle-timeout", "costguard run --set kill_duration=60m"),
-        ("status --kill_duration 30", "costguard run --set kill_duration=30s"),
+        ("status --kill_duration 30", "costguard run --preset gpu-sentinel --set kill_duration=30s"),
         ("config check --threshold 5", "costguard config check --set kill_threshold=5%"),
     ],
 )
@@ -327,8 +333,9 @@ def test_the_value_is_carried_over(line: str, spelling: str, here: Path) -> None
     done = CliRunner().invoke(main, line.split())
     assert done.exit_code == 2
     assert f"`{spelling}`" in done.stderr
-    settings = spelling.split()[spelling.split().index("--set") :]
-    checked = CliRunner().invoke(main, ["config", "check", *settings, "--set", "fallback=", "--set", "aggregate=all"])
+    given = spelling.partition(" --")[2]
+    beside = "--set fallback= --set aggregate=all --set actions.command.run=true"
+    checked = CliRunner().invoke(main, f"config check --{given} {beside}".split())
     assert checked.exit_code == 0
 
 
@@ -338,7 +345,7 @@ def test_a_whole_line_of_another_tool_gets_one_answer(here: Path) -> None:
         main, ["run", "-t", "50", "-s", "30", "-n", "6", "-d", "2", "-a", "any", "-x", "--", "grep", "foo", "-c"]
     )
     wanted = "--set kill_threshold=50% --set interval=15s --set kill_duration=180s --set delay=60s --set aggregate=any"
-    assert f"`costguard run {wanted}`" in done.stderr
+    assert f"`costguard run --preset gpu-idle-timeout-any {wanted}`" in done.stderr
     assert "an interval of 15s at most" in done.stderr
     assert "15s at most" not in CliRunner().invoke(main, ["run", "-t", "50", "-s", "5"]).stderr
 
