@@ -52,6 +52,7 @@ EVENTS_KEPT = 200
 BATCH_ROWS = 500
 BATCH_BYTES = 24 << 10  # of events in one batch
 EVENT_BYTES = 12 << 10  # of one event; a larger one loses its details
+FATE_CHARACTERS = 300  # of what one channel said
 EFFECTS_KEPT = 64  # whose outcome may still come
 
 Readings = Callable[[], list[list[object]]]
@@ -155,6 +156,9 @@ class Recorder(Part[Done]):
         data: dict[str, object] = {"effect": event.effect, **answer, "findings": event.findings}
         if event.answered:
             data["answered"] = dict(event.answered)
+        if event.reached or event.failed:  # each by its channel: what a server says may look like another one's line
+            data["reached"] = {name: whom[:FATE_CHARACTERS] for name, whom in event.reached}
+            data["failed"] = {name: why[:FATE_CHARACTERS] for name, why in event.failed}
         if was and event.effect == was.announcement.effect and now and before.phase not in {DONE, FAILED}:
             data |= {"tries": was.announcement.attempts, "unreached": now.announcement.exhausted}
         self._add(incident, wall, "outcome", data, by_user=by_user)

@@ -368,8 +368,12 @@ class Workers:
         if worker.held_back and not answer.reached:  # nobody failed to get what was kept back on purpose
             return Outcome(now, worker.effect, "delivered", proof=worker.held_back)
         status = "delivered" if answer.arrived(self._beyond) else "failed"
-        answered = tuple(answer.answered.items())
-        return Outcome(now, worker.effect, status, failed, proof=reached[:REACHED_LIMIT], answered=answered)
+        outcome = Outcome(now, worker.effect, status, failed, proof=reached[:REACHED_LIMIT])
+        return outcome._replace(
+            answered=tuple(answer.answered.items()),
+            reached=tuple(answer.reached.items()),
+            failed=tuple(answer.failed.items()),
+        )
 
     def _again(self, job: TellJob, answer: Told, now: float) -> None:
         """A channel beyond this machine did not take it; a terminal is gone with whoever sat there.

@@ -56,6 +56,8 @@ class Outcome(NamedTuple):
     proof: str = ""
     receipt: str = ""  # with which anybody can ask the cloud later what became of it
     answered: tuple[tuple[str, float], ...] = ()  # of a message: its channels, and the date at which each answered
+    reached: tuple[tuple[str, str], ...] = ()  # of a message: channels that took it, and whom that reached
+    failed: tuple[tuple[str, str], ...] = ()  # of a message: channels that did not, and why
 
 
 class AskHold(NamedTuple):

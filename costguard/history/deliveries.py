@@ -67,7 +67,9 @@ def _of_delivery(data: Mapping[str, Any], _channels: Sequence[str]) -> tuple[Ite
 
 
 def _of_outcome(data: Mapping[str, Any], channels: Sequence[str]) -> tuple[Iterable[str], Mapping[str, str]]:
-    """The engine keeps who took a message, and why others did not, as one text each."""
+    """By channel. Earlier versions kept who took a message, and why others did not, as one text each."""
+    if isinstance(data.get("reached"), Mapping) or isinstance(data.get("failed"), Mapping):
+        return _of_delivery(data, channels)
     taken, failed = str(data.get("proof") or ""), str(data.get("detail") or "")
     if failed.startswith(WORKER_FAILED):
         return (), dict.fromkeys(channels, failed)

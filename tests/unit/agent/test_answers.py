@@ -76,7 +76,8 @@ def test_a_message_is_delivered_when_one_channel_took_it(
     answer: dict[str, Any], status: str, detail: str, proof: str
 ) -> None:
     """Whom it reached, and which channel failed and why."""
-    assert said(TELL, answer) == [Outcome(11.0, "e1", status, detail, proof=proof)]
+    reached, failed = (tuple(answer.get(part, {}).items()) for part in ("reached", "failed"))
+    assert said(TELL, answer) == [Outcome(11.0, "e1", status, detail, proof=proof, reached=reached, failed=failed)]
 
 
 @pytest.mark.parametrize("effect", [CHECK, PREPARE])

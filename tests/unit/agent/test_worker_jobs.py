@@ -169,7 +169,8 @@ def test_who_was_reached(said: dict[str, Any], status: str, detail: str, proof: 
     """One channel is enough; who could not be reached is told, and whom each one reached. Said once."""
     crew = Crew(TELL)
     found = crew.hears(said)
-    assert found == Outcome(NOW + 1.0, "e1", status, detail, proof=proof)
+    reached, failed = (tuple(said.get(part, {}).items()) for part in ("reached", "failed"))
+    assert found == Outcome(NOW + 1.0, "e1", status, detail, proof=proof, reached=reached, failed=failed)
     assert (crew.hears(said), crew.workers.telling) == (None, False)
     assert crew.workers.late(1e9) == []
     assert crew.port.killed == [1], "it is ended all the same when its time is over"

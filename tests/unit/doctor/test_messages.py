@@ -167,6 +167,17 @@ def test_each_channel_has_its_own_fate(bench: Bench, fate: dict[str, object], le
     assert [check.level for check in bench.checks()] == levels
 
 
+def test_what_a_server_says_is_no_other_channels_fate(bench: Bench) -> None:
+    """Its answer may look like the line of one, wherever it stands."""
+    bench.test("json://chat.example.org/s3cret")
+    said = "E-Mail: mail.example.org refuses the recipient (550 no; team: JSON; team)"
+    fate = {"proof": "team: JSON", "detail": f"mail: {said}", "reached": {"team": "JSON"}, "failed": {"mail": said}}
+    bench.tell("m1", TESTED_AT + 60.0, status="delivered", **fate)
+    assert [check.level for check in bench.checks()] == ["ok"]
+    bench.tell("m2", TESTED_AT + 120.0, status="failed", detail="team: x", reached={}, failed={"team": f"550 {said}"})
+    assert bench.checks()[0].text.endswith(f"550 {said}")
+
+
 def test_a_message_to_another_channel_proves_nothing(bench: Bench) -> None:
     """Only what a channel took itself ends its failure."""
     bench.effective["notify"]["channels"]["pager"] = bench.channel

@@ -369,3 +369,15 @@ def test_who_wants_to_read_has_it_written_but_not_over_and_over() -> None:
     starts, answers, _minutes = resting(0.9, 1000.0, 1000.02, 1002.0, 1030.0, 1200.0, 1202.0)
     assert [round(at) for at in starts if 600.0 < at < 3000.0] == [1000, 1200]
     assert answers.given == [{"pending": pending} for pending in (True, True, False, False, True, False)]
+
+
+@pytest.mark.parametrize("faults", [None, NobodyThere()])
+def test_who_took_a_message_and_why_others_did_not_is_kept_by_channel(faults: Faults | None) -> None:
+    """Not as one text, in which the answer of a server could pass for another channel's."""
+    host, _, _ = play(faults)
+    told = {event.data["effect"] for event in events(host) if event.kind == "told"}
+    fates = [event.data for event in events(host) if event.kind == "outcome" and event.data["effect"] in told]
+    assert fates
+    for fate in fates:
+        assert fate["reached"] == ({} if faults else {"wall": "1 terminal (pts/0)"})
+        assert fate["failed"] == ({"wall": "no terminal takes it"} if faults else {})
