@@ -45,7 +45,10 @@ def _by(value: object) -> str:
 
 
 def _words(value: object) -> tuple[str, ...]:
-    return tuple([name for name in values.names(value) if name])
+    names = [name for name in values.names(value) if name]
+    if "\0" in "".join(names):
+        raise ValueError("it contains a zero byte")
+    return tuple(names)
 
 
 def _text(value: object) -> str:
@@ -66,8 +69,8 @@ def _gpus(value: object) -> tuple[str, ...]:
 
 def _command(value: object) -> tuple[str, ...]:
     words = values.command(value)
-    if not words:
-        raise ValueError("it is empty")
+    if not words or "\0" in "".join(words):
+        raise ValueError("it is empty" if not words else "it contains a zero byte")
     return words
 
 

@@ -39,8 +39,11 @@ T = TypeVar("T")
 def read(path: str) -> Imported:
     """Read one file. Raises CostguardError with all that is wrong in it, each with section, key and what is allowed."""
     parser = configparser.ConfigParser()  # with its interpolation, as there: %% is a percent sign
+    raw = content(path)
+    if b"\0" in raw:
+        raise wrong(path, ["it contains zero bytes; allowed: a text file in UTF-8"])
     try:
-        parser.read_string(content(path).decode("utf-8-sig"))
+        parser.read_string(raw.decode("utf-8-sig"))
     except (UnicodeDecodeError, configparser.Error) as error:
         plain = " ".join(str(error).replace("<string>", path).split())
         message = f"this is no configuration of gpu_mon: {plain}"

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 from costguard.cli import fill, fill_file
 from costguard.cli.main import main
@@ -82,6 +84,9 @@ def test_every_option_of_the_verb_has_its_name(file: Path) -> None:
         (f"{WORK}env = {{ 'A B' = '0' }}", "[[work]] 1, env: A B = '0' sets no variable; allowed: "),
         (f"{WORK}env = 3", "[[work]] 1, env: "),
         (f"{WORK}[[work]]\ncommand = []", "[[work]] 2, command: it is empty; allowed: "),
+        ('[[work]]\ncommand = ["a", "\\u0000"]', "[[work]] 1, command: it contains a zero byte"),
+        (f'{WORK}log = "\\u0000"', "[[work]] 1, log: "),
+        (f'ignore = ["\\u0000"]\n{WORK}', "ignore: it contains a zero byte"),
         ("interval = 1s", "line 1: "),
     ],
 )
@@ -115,3 +120,20 @@ def test_with_a_file_the_work_is_that_of_the_file(file: Path, word: str) -> None
     """What the command line says about one command belongs to none of it."""
     file.write_text(WORK)
     assert "the work is that of the file" in CliRunner().invoke(main, ["fill", "-c", str(file), word]).stderr
+
+
+VALUES = st.recursive(
+    st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.sampled_from(["1s", "5%", "TERM", "all"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+NAMES = st.sampled_from([*fill_file._OPTIONS, *fill_file._WORK, "work"])
+
+
+@given(st.dictionaries(NAMES, VALUES, max_size=4), st.dictionaries(NAMES, VALUES, max_size=4))
+def test_any_value_is_read_or_named(options: dict[str, object], work: dict[str, object]) -> None:
+    """Of any option and any kind: never a traceback."""
+    problems: list[str] = []
+    fill_file._read(options, fill_file._OPTIONS, "", problems)
+    fill_file._read(work, fill_file._WORK, "[[work]] 1, ", problems)
+    assert all(": " in problem for problem in problems)

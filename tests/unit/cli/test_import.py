@@ -172,6 +172,7 @@ def test_a_configuration_that_never_yields_says_so(file: Path, old: str, new: st
         ("ignore_programs = Xorg, python-miner", "", r"\[gpu-all\] ignore_programs is missing; allowed: names"),
         ("[process-", "[work-", r"\[process.*so there is no work; allowed: "),
         ("[tty]", "[tty", "is no configuration of gpu_mon"),
+        ("dir = /one", "dir = /\0one", "it contains zero bytes; allowed: a text file"),
         ("[tty]", "[gpu-all]", "is no configuration of gpu_mon.*already exists"),
     ],
 )
@@ -203,6 +204,25 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, place: str) -> None
     with pytest.raises(CostguardError, match="cannot be read") as raised:
         gpu_mon.read(str(tmp_path / place))
     assert raised.value.hint
+
+
+LINES = st.sampled_from([*WHOLE.splitlines(), "gpus = ", "gpus = 1,,²", "cmd = \\", "dir = \0", "log = %(log)s", "[tty]", "[gpu]", "  more", "= 3", "enabled", "ignore_programs = ,", "whitelist = ,a"])  # fmt: skip
+
+
+@given(st.lists(LINES | st.text(max_size=20), max_size=40))
+def test_any_file_is_read_or_named(tmp_path_factory: pytest.TempPathFactory, lines: list[str]) -> None:
+    """Whatever stands in it: work that `fill` reads again, or an error for people; never a traceback."""
+    folder = tmp_path_factory.mktemp("any")
+    (folder / "x.conf").write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
+    imported, said = None, ""
+    try:
+        imported = gpu_mon.read(str(folder / "x.conf"))
+    except CostguardError as error:
+        said = error.message
+    if imported is None:
+        assert said.startswith(str(folder / "x.conf"))
+    else:
+        assert again(imported, folder) == imported.file
 
 
 # -- what it makes -------------------------------------------------------------------------------------------
