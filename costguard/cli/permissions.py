@@ -1,4 +1,4 @@
-"""``costguard permissions``: the rights that an action needs, and the minimal policy that grants them."""
+"""``costguard permissions``: the rights that an action in a cloud, or the end of a task, needs, and the minimal policy that grants them."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, get_args
@@ -8,7 +8,9 @@ import click
 from costguard.cli.answer import emit
 from costguard.cli.examples import examples
 from costguard.cloud.api import Permission, Provider, Verb, capabilities, load, secret_store
+from costguard.engine.policy import END_TASK
 from costguard.errors import USAGE, CostguardError
+from costguard.tasks.api import Scheduler, policy_of
 
 
 @click.command(
@@ -19,7 +21,7 @@ from costguard.errors import USAGE, CostguardError
         "costguard permissions CLOUD --policy",
     )
 )
-@click.argument("cloud", required=False)
+@click.argument("cloud", metavar="[NAME]", required=False)
 @click.option(
     "--action",
     "actions",
@@ -34,23 +36,29 @@ from costguard.errors import USAGE, CostguardError
 def command(
     *, cloud: str | None, actions: tuple[Verb, ...], tag: bool, secret: str | None, policy: bool, as_json: bool
 ) -> None:
-    """Print the rights that costguard needs in CLOUD for this machine, why, the policy that grants them, and the commands that bind it.
+    """Print the rights that costguard needs in the cloud, or of the scheduler of tasks, NAME: why, the policy that grants them, and the commands that bind it.
 
-    Without CLOUD it lists the installed plug-ins. It contacts no cloud and changes nothing.
+    Without NAME it lists the installed plug-ins. It contacts nobody and changes nothing.
     """
-    installed = _installed()
+    installed, schedulers = _installed(), _schedulers()
     if cloud is None:
-        _list(installed, as_json=as_json)
+        _list(installed, schedulers, as_json=as_json)
+        return
+    if cloud in schedulers:
+        if actions or tag or secret is not None:
+            message = f"{schedulers[cloud].name} ends tasks and no machines; allowed: no --action, --tag and --secret"
+            raise CostguardError(message, f"`costguard permissions {cloud}` prints the rights", USAGE)
+        _of_tasks(cloud, schedulers[cloud], policy=policy, as_json=as_json)
         return
     if cloud not in installed:
-        message = f"there is no plug-in {cloud!r}; installed: {', '.join(installed) or 'none'}"
+        message = f"there is no plug-in {cloud!r}; installed: {', '.join((*installed, *schedulers)) or 'none'}"
         raise CostguardError(message, "`costguard permissions` lists them", USAGE)
     provider = installed[cloud]
     if secret is not None:
         if actions or tag:
             message = "the right to read a secret has a policy of its own; allowed: --secret without --action and --tag"
             raise CostguardError(message, f"`costguard permissions {cloud} --secret NAME` prints it", USAGE)
-        _show(cloud, provider, _of_secret(provider, secret), policy=policy, as_json=as_json)
+        _show(cloud, provider.name, _of_secret(provider, secret), policy=policy, as_json=as_json)
         return
     can = capabilities(provider)
     verbs: tuple[Verb, ...] = actions or ("stop" if "stop" in can.verbs else can.verbs[0],)
@@ -68,7 +76,7 @@ def command(
     what = f"rights for `{'`, `'.join(verbs)}` of this machine{' and its tags' if tag else ''}"
     texts = provider.policy(verbs, tag=tag) if can.policies else "", provider.commands(verbs, tag=tag)
     asked = Asked(what, {"actions": verbs, "tag": tag}, provider.permissions(verbs, tag=tag), *texts)
-    _show(cloud, provider, asked, policy=policy, as_json=as_json)
+    _show(cloud, provider.name, asked, policy=policy, as_json=as_json)
 
 
 class Asked(NamedTuple):
@@ -93,7 +101,19 @@ def _of_secret(provider: Provider, name: str) -> Asked:
     return Asked(f"rights to read the secret `{name}`", names, store.permissions(name), *texts)
 
 
-def _show(cloud: str, provider: Provider, asked: Asked, *, policy: bool, as_json: bool) -> None:
+def _of_tasks(name: str, scheduler: Scheduler, *, policy: bool, as_json: bool) -> None:
+    texts = policy_of(scheduler)
+    if policy and not texts.policy:
+        message = f"{scheduler.name} has no policies; allowed: no --policy"
+        raise CostguardError(message, f"`costguard permissions {name}` prints what it needs", USAGE)
+    what = f"rights for `{END_TASK}`, to end the one task in which costguard runs"
+    asked = Asked(what, {"actions": (END_TASK,), "tag": False}, scheduler.permissions(), *texts)
+    _show(name, scheduler.name, asked, policy=policy, as_json=as_json, bind="apply it")
+
+
+def _show(
+    cloud: str, title: str, asked: Asked, *, policy: bool, as_json: bool, bind: str = "bind it to one machine"
+) -> None:
     if as_json:
         listed = [right._asdict() for right in asked.rights]
         texts = {"policy": asked.policy, "commands": asked.commands}
@@ -101,14 +121,15 @@ def _show(cloud: str, provider: Provider, asked: Asked, *, policy: bool, as_json
     elif policy:
         click.echo(asked.policy.rstrip("\n"))
     else:
-        click.echo(f"{provider.name}: {asked.what}\n")
+        click.echo(f"{title}: {asked.what}\n")
         width = max((len(right.name) for right in asked.rights), default=0)
         for right in asked.rights:
             click.echo(f"  {right.name:<{width}}  {right.why}{'' if right.needed else ' (optional)'}")
         if asked.policy:
             click.echo(f"\nThe policy (--policy prints only this):\n\n{asked.policy.rstrip()}")
-        what = "bind it to one machine" if asked.policy else "grant them to this machine"
-        click.echo(f"\nThe commands that {what}; replace the words in capitals:\n\n{asked.commands}")
+        what = bind if asked.policy else "grant them to this machine"
+        if asked.commands:
+            click.echo(f"\nThe commands that {what}; replace the words in capitals:\n\n{asked.commands}")
 
 
 def _installed() -> dict[str, Provider]:
@@ -120,9 +141,18 @@ def _installed() -> dict[str, Provider]:
     return dict(zip(loaded.names, loaded.providers, strict=True))
 
 
-def _list(installed: dict[str, Provider], *, as_json: bool) -> None:
+def _schedulers() -> dict[str, Scheduler]:
+    from costguard.config.task_plug_ins import INSTALLED
+
+    return dict(INSTALLED)
+
+
+def _list(installed: dict[str, Provider], schedulers: dict[str, Scheduler], *, as_json: bool) -> None:
     if as_json:
-        emit("clouds", {"clouds": {name: provider.name for name, provider in installed.items()}})
+        titles = {name: provider.name for name, provider in installed.items()}
+        emit("clouds", {"clouds": titles, "schedulers": {name: one.name for name, one in schedulers.items()}})
         return
     for name, provider in installed.items():
         click.echo(f"{name:<10} {provider.name}")
+    for name, scheduler in schedulers.items():
+        click.echo(f"{name:<10} {scheduler.name} (tasks)")

@@ -39,7 +39,7 @@ class EndRequest(NamedTuple):
 
     ``send`` makes one try within so many seconds, and raises CloudError. ``look`` answers within so many seconds, None when
     nobody can look. ``id`` is what the cloud's audit log has of each try; ``settles`` is how many seconds a machine
-    that heard a request may need to show it. With ``young`` a denied right is waited for.
+    that heard a request may need to show it. With ``young`` a denied right is waited for. ``thing``: what ends, for people.
     """
 
     cloud: str
@@ -49,6 +49,7 @@ class EndRequest(NamedTuple):
     repeat: Repeat = "seen"
     settles: float = 0.0
     young: bool = False
+    thing: str = "machine"
 
 
 def unsent(decided: Plan, seen: Look | None) -> Result | None:
@@ -144,7 +145,7 @@ class _Attempt:
 
     def _undecided(self, error: CloudError) -> str:
         seen, number = self._seen, f" (request {self._request.id})" if self._request.id else ""
-        shows = seen.words if seen is not None else "the machine's state could not be read"
+        shows = seen.words if seen is not None else f"the {self._request.thing}'s state could not be read"
         earlier = "" if error.in_doubt else "; an earlier request had no answer"
         return f"{error.told}{earlier}; unknown whether {self._request.cloud} accepted it{number}: {shows}"
 
@@ -154,7 +155,7 @@ class _Attempt:
             text = f"seen stopping: {seen.words} ({error.told})"
         else:
             answer = "the answer was lost" if self._doubt == "silent" else "the answer was an error"
-            text = f"accepted: {answer} ({error.told}), but the machine is seen stopping: {seen.words}"
+            text = f"accepted: {answer} ({error.told}), but the {self._request.thing} is seen stopping: {seen.words}"
         return Result("accepted", text, self._request.id or seen.proof)
 
     def _look(self) -> None:

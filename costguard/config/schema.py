@@ -267,8 +267,8 @@ class TaskSection(_TaskPlugIns):
         pattern=r"^[A-Za-z0-9_.-]+$",
     )
     elsewhere: Literal["refuse", "end"] = option(
-        "For a task that also has GPUs on other machines, which cannot be seen from here: `refuse` never ends it and tells "
-        "people; `end` ends it when its part here is idle.",
+        "For a task that is more than what can be seen from here, with GPUs on other machines or in other pods that end with "
+        "it: `refuse` never ends it and tells people; `end` ends it when its part here is idle.",
         "refuse",
         example="end",
     )

@@ -102,8 +102,9 @@ class Session(Protocol):
 class Scheduler(Protocol):
     """A scheduler of tasks. Importing and constructing it needs no network and starts nothing.
 
-    Two further attributes are optional: ``settings``, a tuple of `costguard.cloud.api.Setting`, which become ``[task.NAME]``; and
-    ``tells``: whether `Session.tell` reaches the owner, who then gets every message of an incident there.
+    Further attributes are optional: ``settings``, a tuple of `costguard.cloud.api.Setting`, which become ``[task.NAME]``;
+    ``tells``: whether `Session.tell` reaches the owner, who then gets every message of an incident there; and ``policy()`` with
+    ``commands()``, the least policy that grants the rights, and the commands of a shell that apply it.
     """
 
     @property
@@ -126,6 +127,13 @@ class Scheduler(Protocol):
         """The rights that looking, ending and telling need."""
 
 
+class PolicyTexts(NamedTuple):
+    """The least policy that grants a plug-in's rights, and the commands that apply it; empty where its scheduler has none."""
+
+    policy: str = ""
+    commands: str = ""
+
+
 class Loaded(NamedTuple):
     """The plug-ins that could be loaded with the names of their entry points, and a message for each one that could not."""
 
@@ -143,3 +151,9 @@ def load(names: Iterable[str]) -> Loaded:
 def settings_of(scheduler: Scheduler) -> tuple[Setting, ...]:
     """The options of a plug-in's own."""
     return cloud_api.settings_of(cast("Any", scheduler))
+
+
+def policy_of(scheduler: Scheduler) -> PolicyTexts:
+    """The texts that people grant a plug-in's rights with."""
+    policy, commands = getattr(scheduler, "policy", None), getattr(scheduler, "commands", None)
+    return PolicyTexts(policy() if policy is not None else "", commands() if commands is not None else "")

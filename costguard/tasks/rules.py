@@ -114,9 +114,12 @@ def _scope(case: Case) -> Iterator[Found]:
         return  # nothing else is to be seen here: the scheduler's limits make the scope
     wanted = set(case.facts.numbers)
     if not wanted:
+        text = f"this machine shows {_count(case.beside)} beside those judged, and {case.scheduler} does not say"
         if given is None:
-            text = f"this machine shows {_count(case.beside)} beside those judged, and {case.scheduler} does not say whose they are"
-            yield "consequences", PlanFinding("task_scope_unproven", text, _SCOPE_HINT)
+            yield "consequences", PlanFinding("task_scope_unproven", f"{text} whose they are", _SCOPE_HINT)
+        else:
+            text = f"{text} which of them are {case.task.words}'s: it is not ended"
+            yield "refuse", PlanFinding("task_scope", text, _SCOPE_HINT)
         return
     numbers = {device.number for device in judged}
     minors = {case.minors.get(device.key) for device in judged}

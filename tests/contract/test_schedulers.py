@@ -39,6 +39,20 @@ OWN: dict[str, Case] = {
         ],
         secrets=["DET_USER_TOKEN", "DET_SESSION_TOKEN"],
     ),
+    "kubernetes": Case(
+        "costguard_kubernetes:Kubernetes",
+        own=[
+            {
+                "KUBERNETES_SERVICE_HOST": "127.0.0.1",
+                "KUBERNETES_SERVICE_PORT": "1",
+                "POD_NAME": "train-0",
+                "POD_NAMESPACE": "ml",
+                "POD_UID": "12345678-1234-1234-1234-123456789abc",
+            },
+            {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "HOSTNAME": "train-0", "POD_NAMESPACE": "ml"},
+        ],
+        nowhere={"service_account": "/nonexistent"},
+    ),
     "slurm": Case(
         "costguard_slurm:Slurm",
         own=[

@@ -143,6 +143,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
     keep("config", "show", "--json")
     keep("permissions", "--json")
     keep("permissions", "aws", "--json")
+    keep("permissions", "kubernetes", "--json")
     keep("permissions", "aws", "--secret", "team", "--json")
     here = ("--set", "cloud.provider=none", "--json", *state)
     keep("stop", "--action", "shutdown", "--yes", *here, code=3)

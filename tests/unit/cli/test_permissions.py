@@ -48,3 +48,33 @@ def test_what_does_not_fit_is_refused(typed: tuple[str, ...], words: str) -> Non
     """Exit code 2."""
     done = ask(*typed)
     assert (done.exit_code, words in done.output) == (2, True), done.output
+
+
+def test_a_scheduler_of_tasks_has_rights_too() -> None:
+    """Kubernetes a Role, printed as it is applied; what only machines have is refused."""
+    shown = ask("kubernetes")
+    assert (shown.exit_code, "patch deployments.apps/scale" in shown.output) == (0, True), shown.output
+    policy = ask("kubernetes", "--policy").output.rstrip("\n")
+    assert policy in shown.output
+    assert "kind: Role\n" in policy
+    found = json.loads(ask("kubernetes", "--json").output)
+    assert (found["actions"], found["policy"].rstrip("\n")) == (["end_task"], policy)
+    assert "kubectl apply" in found["commands"]
+    for option in (("--tag",), ("--secret", "x"), ("--action", "stop")):
+        refused = ask("kubernetes", *option)
+        assert (refused.exit_code, "ends tasks and no machines" in refused.output) == (2, True), refused.output
+
+
+def test_a_scheduler_without_policies_says_what_it_needs() -> None:
+    """Slurm knows owners alone."""
+    shown = ask("slurm")
+    assert (shown.exit_code, "owner of the job" in shown.output, "commands" in shown.output) == (0, True, False)
+    refused = ask("slurm", "--policy")
+    assert (refused.exit_code, "Slurm has no policies" in refused.output) == (2, True), refused.output
+
+
+def test_all_plug_ins_are_listed() -> None:
+    """Those of clouds, and those for tasks."""
+    assert {"aws", "kubernetes", "slurm"} <= {line.split()[0] for line in ask().output.splitlines()}
+    found = json.loads(ask("--json").output)
+    assert ("kubernetes" in found["schedulers"], "kubernetes" in found["clouds"]) == (True, False)

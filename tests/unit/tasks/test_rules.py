@@ -91,6 +91,13 @@ def test_whose_gpus_the_others_are_is_said_to_be_unproven() -> None:
     assert made(case) == ("consequences", ["task_scope_unproven", "task_ends"])
 
 
+def test_a_count_alone_does_not_say_which_gpus() -> None:
+    """Another GPU than the task's may have been judged: its own one may work."""
+    case = CASE._replace(facts=CASE.facts._replace(gpus=1, numbers=()), judged=GPUS[:1], beside=7)
+    assert made(case) == ("refuse", ["task_scope"])
+    assert made(case._replace(beside=0)) == ("go", ["task_ends"])
+
+
 def test_a_process_of_another_task_on_a_judged_gpu_is_a_veto() -> None:
     """The kernel's word counts, whatever the scheduler says; what is nobody's task says nothing."""
     holder = Holder("process 9 (python of bob)", (KEYS[1],), False)
