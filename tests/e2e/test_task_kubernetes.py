@@ -48,6 +48,11 @@ def left(agent: Agent) -> str:
     return "".join(one.read_bytes().decode("utf-8", "replace") for one in files)
 
 
+def events(cluster: Cluster) -> str:
+    """What `kubectl describe pod` shows."""
+    return "\n".join(one["message"] for one in list(cluster.objects.values()) if one["kind"] == "Event")
+
+
 def test_the_job_of_an_idle_pod_is_suspended_and_the_agent_ends_with_the_pod(agent: Agent, cluster: Cluster) -> None:
     """It is told before: what was accepted stands in the record of an agent that got SIGTERM a moment later. The token stands nowhere."""
     agent.start(*QUICK, "mode=live")
@@ -58,7 +63,9 @@ def test_the_job_of_an_idle_pod_is_suspended_and_the_agent_ends_with_the_pod(age
     assert cluster.changes == ["patch Job train"]
     (incident,) = listed
     assert (incident["action"], incident["mode"]) == ("end_task", "live")
-    assert "uspension of Job train (spec.suspend = true)" in (agent.folder / "log").read_text()
+    told = events(cluster)
+    assert "Suspension of Job train (spec.suspend = true)" in told
+    assert "is being ended now" in told
     assert cluster.token not in left(agent)
 
 
@@ -115,5 +122,5 @@ def test_a_server_that_fails_is_asked_again_and_the_job_suspended_once(agent: Ag
     cluster.after = "nothing"
     cluster.fails("patch jobs", "dropped-before", "dropped-after")
     agent.start(*QUICK, "mode=live")
-    agent.until(lambda _: "Seen ending" in (agent.folder / "log").read_text())
+    agent.until(lambda _: "Seen ending" in events(cluster))
     assert cluster.changes == ["patch Job train"]
