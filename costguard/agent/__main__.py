@@ -68,6 +68,9 @@ def _guard(config: dict[str, object], make_loop: LoopMaker) -> int:
     procfs = str(machine.get("procfs", "/proc"))
     boot_id = identity.boot_id(procfs)
     instance = str(config.get("instance") or "") or identity.instance_id(str(machine.get("sysfs", "/sys")))
+    # what was seen of another task says nothing of this one: it begins as after a boot
+    if instance.startswith(identity.TASK):
+        boot_id = f"{boot_id}/{instance}"
     start = files.load(runtime, state_dir, boot_id, instance)
     attended = os.isatty(0) or os.isatty(2)
     start = start._replace(notes=(*notes, *start.notes), hatch=identity.escape_hatch(procfs), attended=attended)

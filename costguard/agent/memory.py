@@ -67,7 +67,9 @@ class Readers(NamedTuple):
 
 def plan_basis(config: Mapping[str, Any]) -> int:
     """Checksum of what the plans of actions depend on in this configuration."""
-    sections = {name: config.get(name) for name in ("providers", "cloud", "actions", "sink", "heartbeat", "host")}
+    sections = {
+        name: config.get(name) for name in ("providers", "cloud", "actions", "sink", "heartbeat", "host", "task")
+    }
     return zlib.crc32(json.dumps([config["policy"]["mode"], sections], sort_keys=True).encode())
 
 

@@ -4,8 +4,16 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def instance_of(effective: Mapping[str, Any]) -> str:
-    """The cloud's own name for this machine, where the firmware has it; else empty. No network."""
+def instance_of(effective: Mapping[str, Any], guarded: Mapping[str, str] = {}) -> str:
+    """The cloud's own name for this machine, where the firmware has it; else empty. No network.
+
+    Where a task is ``guarded`` it is this run of that task, which shares its folder's records with no other.
+    """
+    if effective["policy"].get("scope") == "task" and guarded:
+        from costguard.host.identity import TASK
+
+        run = guarded.get("own_run", "")
+        return f"{TASK}{guarded['scheduler']}:{guarded['id']}{f':{run}' if run else ''}"
     from costguard.cloud.access import CloudAccess
     from costguard.cloud.choose import NobodyError, choose
 

@@ -73,7 +73,7 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
         own = {
             "environment": _own_variables(),
             "guarded": guarded,
-            "instance": instance_of(effective),
+            "instance": instance_of(effective, guarded),
             "unaddressed": missing(effective),
         }
         exec_guard(effective | own, environment)

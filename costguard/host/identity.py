@@ -7,6 +7,9 @@ _SHARED_UUID = "03000200-0400-0500-0006-000700080009"  # an AMI BIOS default, th
 
 HATCH = "costguard=off"
 
+TASK = "task:"
+"""How the instance begins where one task of a cluster is guarded, and not a machine."""
+
 
 def boot_id(procfs: str = "/proc") -> str:
     """The kernel's random id of this boot (proc_sys_kernel(5)); empty when it cannot be read."""

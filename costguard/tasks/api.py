@@ -39,7 +39,7 @@ class Task(NamedTuple):
 
     ``id``: exactly this one as the scheduler's commands take it: of an array the member, never the whole. ``words``: for
     people, such as *job 12_4*. ``owner``: who asked for it, empty when unknown. ``details``: what the plug-in needs to ask for it
-    again; it becomes part of the receipt, so it holds no secret. ``evidence``: the facts that named it, for people.
+    again; it becomes part of the receipt, so it holds no secret. ``run`` in it, where there is one, tells this run of the task from the next. ``evidence``: the facts that named it, for people.
     """
 
     id: str

@@ -51,6 +51,7 @@ def identify(place: Place) -> Task:
         "kind": kind,
         "task": task,
         "allocation": allocation,
+        "run": allocation.rpartition(".")[2],
         "cluster": environ.get("DET_CLUSTER_ID", ""),
         "agent": environ.get("DET_AGENT_ID", ""),
     }

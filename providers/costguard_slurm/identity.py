@@ -38,7 +38,8 @@ def identify(place: Place) -> Task:
         raise SchedulerError("refused", "no control group and no SLURM_JOB_ID says which job this is", hint=hint)
     member = _member(place.environ) if said else ""
     evidence = (f"control group of job {job}",) * bool(group) + (f"SLURM_JOB_ID={job}",) * bool(said)
-    details = {"job": job, "cluster": place.environ.get("SLURM_CLUSTER_NAME", ""), "node": node(place.environ)}
+    cluster, run = place.environ.get("SLURM_CLUSTER_NAME", ""), place.environ.get("SLURM_RESTART_COUNT", "")
+    details = {"job": job, "cluster": cluster, "node": node(place.environ), "run": run}
     owner = place.environ.get("SLURM_JOB_USER", "")
     return Task(
         member or job, f"job {member or job}", owner, {name: one for name, one in details.items() if one}, evidence

@@ -98,6 +98,19 @@ def test_a_controller_that_is_down_is_asked_again(agent: Agent, slurm: Slurm) ->
     assert slurm.job("1")["JobState"] == "CANCELLED"
 
 
+def test_what_was_seen_of_another_job_counts_for_nothing(agent: Agent, slurm: Slurm) -> None:
+    """Jobs follow each other on a node, in one folder perhaps: neither the work nor the end of the first one is the second one's."""
+    agent.start(*QUICK, "mode=live")
+    agent.until(phase("DONE"))
+    agent.stop()
+    slurm.add("3", gres="gpu:1(IDX:0)")
+    agent.environment |= slurm.environment("3")
+    agent.start(*QUICK, "mode=live", enough=lambda report: report["phase"] == "WATCHING")
+    assert agent.report()["agent"]["instance"] == "task:Slurm:3"
+    agent.until(phase("DONE"))
+    assert slurm.cancelled == [["1"], ["3"]]
+
+
 def test_a_trial_is_killed_by_its_own_identifier_and_its_token_stays(agent: Agent) -> None:
     """In a container of another scheduler, from a start-up hook. The token of the task stands in no log, record or command line."""
     made = Master()
