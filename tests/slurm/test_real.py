@@ -73,7 +73,7 @@ def test_a_prolog_guards_the_jobs_of_others(cluster: Cluster, guarded: Guarded) 
     cluster.until(lambda: guarded.said("prolog", "has ended (Slurm shows CANCELLED)"))
     assert f"job {job} of {OTHER}" in cluster.output(job)
     assert "will be ended" in cluster.output(job)
-    cluster.until(lambda: guarded.said("prolog", "stopped;"))
+    cluster.until(lambda: guarded.said("prolog", "stopped; this machine is not guarded"))
 
 
 def test_a_wrong_scope_is_refused(cluster: Cluster, guarded: Guarded) -> None:
