@@ -30,7 +30,7 @@ endif
 
 thorough: JOBS := 8
 thorough: $(DEV_STAMP) ## the tests that take long: a simulated year, stories of drivers, every refusal of every cloud, more random cases
-	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=1200 $(if $(DRAW),--share $(DRAW):0/4)
+	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=1200 $(if $(DRAW),--share $(DRAW):0/5)
 	COSTGUARD_HYPOTHESIS=thorough $(PY) -m pytest -q -n $(JOBS) --dist worksteal -m hypothesis --session-timeout=1200
 
 test-vm: $(DEV_STAMP) $(if $(WHEEL),,wheel) ## boot a small machine and try the service in it (QEMU; the first time it builds an image, for two minutes; STORY=gcp: those alone)
