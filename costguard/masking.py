@@ -22,12 +22,21 @@ _BARE = re.compile(
 )
 """An address without its scheme, whose path holds something like a key."""
 
-_NAMES = r"(?:token|secret|passw(?:or)?d|passphrase|pwd|api[_-]?key|access[_-]?key|private[_-]?key|signature)"
+_KEYS = r"(?:api|access|private|account|storage|shared|master|signing|encryption)[_-]?key"
+_NAMES = rf"(?:token|secret|passw(?:or)?d|passphrase|pwd|{_KEYS}|signature)"
+_CLIENTS = r"(?:mysql|mariadb|sshpass)[\w-]*"
+"""Programs that take a password right after ``-p``."""
+
 _VALUE = r"(?:\"[^\"]*\"|'[^']*'|[^\s&\"',;]+)"
 _SECRETS = (
     re.compile(r"(?P<keep>-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(?P<end>-----END|\Z)", re.DOTALL),
     re.compile(r"(?P<keep>\bauthorization[\"']?:\s*[\"']?)[^\s\"']+(\s+[^\s\"']+)?(?P<end>)", re.IGNORECASE),
     re.compile(r"(?P<keep>\bbearer\s+)[^\s\"']+(?P<end>)", re.IGNORECASE),
+    re.compile(r"(?P<keep>\b(?:set-)?cookie2?[\"']?\s*:\s*[\"']?)[^\s\"'][^\r\n\"']*(?P<end>)", re.IGNORECASE),
+    re.compile(rf"(?P<keep>\b{_CLIENTS}\b[^\n;|&]{{0,80}}?[\s\"']-p){_VALUE}(?P<end>)"),
+    re.compile(rf"(?P<keep>\bsshpass\s+-p\s+){_VALUE}(?P<end>)"),
+    re.compile(rf"(?P<keep>\bredis-cli\b[^\n;|&]{{0,80}}?\s-a\s+){_VALUE}(?P<end>)"),
+    re.compile(r"(?P<keep>\bcurl\b[^\n;|&]{0,80}?\s(?:-u\s*|--user[\s=]+)[\"']?[^\s:\"']+:)[^\s\"']+(?P<end>)"),
     re.compile(
         rf"(?P<keep>(?<![\w-])[\w-]{{0,64}}?{_NAMES}[\w-]{{0,64}}[\"']?\s*[=:]\s*|\bsig=)(?!NAME\b){_VALUE}(?P<end>)",
         re.IGNORECASE,
@@ -37,9 +46,15 @@ _SECRETS = (
     ),
     re.compile(r"(?P<keep>\b(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)\s+/)[^\s\"']+(?P<end>)"),
     re.compile(r"(?P<keep>(?:\burl|:path):?\s+[\"']?/)[^\s\"']+(?P<end>)", re.IGNORECASE),
-    re.compile(r"(?P<keep>\b(?:xox[a-z]-|gh[opsur]_|github_pat_|glpat-|hf_|sk-))[\w-]{10,}(?P<end>)"),
+    re.compile(
+        r"(?P<keep>\b(?:xox[a-z]-|xapp-|gh[opsur]_|github_pat_|glpat-|hf_|sk-|sk_live_|nvapi-|AIza|ya29\.))[\w-]{10,}(?P<end>)"
+    ),
+    re.compile(
+        r"(?P<keep>(?<!\w))eyJ[\w+/-]{10,}={0,2}(?:\.[\w+/-]*={0,2}){0,4}(?P<end>)"
+    ),  # JSON in base64, as tokens begin
 )
 _FLAG = re.compile(rf"(?i)--?[\w-]*{_NAMES}[\w-]*")
+_ATTACHED = re.compile(r"-p.")
 _MADE_UP = re.compile(r"[A-Z\d]|.{20}")
 """In a part of a path: what distinguishes a key from a word such as *services*."""
 
@@ -69,14 +84,29 @@ def address(value: str) -> str:
 
 def mask_all(arguments: Sequence[str]) -> list[str]:
     """`mask` for the arguments of a program; also hides the value of a flag such as ``--token``, or ``-u user:…``."""
-    before = ("", *arguments)
-    return [HIDDEN if _is_value(flag, part) else mask(part) for flag, part in zip(before, arguments, strict=False)]
+    before, attached = ("", *arguments), _attaches(arguments)
+    return [
+        HIDDEN if _is_value(flag, part) else f"-p{HIDDEN}" if attached and _ATTACHED.match(part) else mask(part)
+        for flag, part in zip(before, arguments, strict=False)
+    ]
 
 
 def secrets_of(arguments: Sequence[str]) -> list[str]:
     """The arguments as `mask` takes them in ``known``: the value of a flag such as ``--token`` is hidden as a whole."""
-    before = ("", *arguments)
-    return [f"token={part}" if _is_value(flag, part) else part for flag, part in zip(before, arguments, strict=False)]
+    before, attached = ("", *arguments), _attaches(arguments)
+    return [
+        f"token={part}"
+        if _is_value(flag, part)
+        else f"token={part[2:]}"
+        if attached and _ATTACHED.match(part)
+        else part
+        for flag, part in zip(before, arguments, strict=False)
+    ]
+
+
+def _attaches(arguments: Sequence[str]) -> bool:
+    """Whether one of them is a program that takes a password right after ``-p``."""
+    return any(re.fullmatch(_CLIENTS, part.rpartition("/")[2]) for part in arguments)
 
 
 def _is_value(flag: str, part: str) -> bool:

@@ -1,10 +1,17 @@
 """Secrets do not reach people, logs and records: one place hides them."""
 
+import re
 import time
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from costguard.masking import mask, mask_all, secrets_of
+
+SECRETS = [
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.S3CRET", "AccountKey=S3CRET==", "mysql -pS3CRET", "Cookie: session=S3CRET", "sshpass -p S3CRET",
+]  # fmt: skip
 
 HOOKS = [
     "https://hooks.slack.com/services/T0S3CRET/B0S3CRET/S3CRETxyz",
@@ -67,6 +74,24 @@ def test_of_an_address_only_scheme_and_host_stay(address: str, said: str) -> Non
         "token xoxb-S3CRET123456 is not valid",
         "-----BEGIN RSA PRIVATE KEY-----\nS3CRET\nS3CRET\n-----END RSA PRIVATE KEY-----",
         "-----BEGIN PRIVATE KEY-----\nS3CRET\n",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJTM0NSRVQifQ.S3CRET_S3CRET-x",
+        "got (eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJTM0NSRVQifQ.S3CRET).",
+        "eyJhdXRocyI6eyJTM0NSRVQiOnt9S3CRET==",
+        "DefaultEndpointsProtocol=https;AccountName=x;AccountKey=S3CRET==;EndpointSuffix=core.windows.net",
+        "Endpoint=sb://x/;SharedAccessKeyName=k;SharedAccessKey=S3CRET=",
+        "mysql -pS3CRET -u root shop",
+        "+ mysqldump -h db -u root -pS3CRET shop",
+        "['mysql', '-u', 'root', '-pS3CRET']",
+        "sshpass -p S3CRET ssh host",
+        "sshpass -pS3CRET ssh host",
+        "redis-cli -h cache -a S3CRET ping",
+        "curl -s -u me:S3CRET host/x",
+        "Cookie: session=S3CRET",
+        "Cookie: a=1; session=S3CRET; theme=dark",
+        "< Set-Cookie: sid=S3CRET; Path=/; HttpOnly",
+        "{'cookie': 'sid=S3CRET'}",
+        "nvapi-S3CRET0123456789",
+        "key AIzaS3CRET0123456789",
     ],
 )
 def test_secrets_are_masked(text: str) -> None:
@@ -81,6 +106,8 @@ def test_secrets_are_masked(text: str) -> None:
         "--signal SIGTERM", "no token bucket", "key = grace=5m", "the token was refused", "https://example.org:8080 is silent",
         "https://example.org/", "allowed: a URL that begins with http:// or https://, or nothing",
         "/etc/costguard/config.toml is not TOML", "Microsoft.Compute/virtualMachines/deallocate/action is missing",
+        "mysql -p asks for it", "mysql -P3306 --port 3306 -h db", "mysqld is up; ps -p1234 says so", "cookie", "no cookie was set",
+        "the account key is old", "docker run -u 1000:1000 x", "ssh -p2222 host", "mkdir -pv /x", "eyJ", "curl -u me host", "Cookie:",
         "an error at 10:30, in 5/8 of all cases", "arn:aws:ec2:eu-west-1:1:instance/i-0123456789abcdef0", "end it: kill 17",
     ],
 )  # fmt: skip
@@ -96,6 +123,9 @@ def test_other_text_stays(text: str) -> None:
         (("curl", "-u", "me:S3CRET", "https://h/S3CRET"), ["curl", "-u", "***", "https://h/***"]),
         (("sudo", "-u", "ann", "save"), ["sudo", "-u", "ann", "save"]),
         (("curl", "-H", "X-Api-Key: S3CRET"), ["curl", "-H", "X-Api-Key: ***"]),
+        (("/usr/bin/mysql", "-pS3CRET", "-P3306"), ["/usr/bin/mysql", "-p***", "-P3306"]),
+        (("ssh", "-p2222", "host"), ["ssh", "-p2222", "host"]),
+        (("curl", "-H", "Cookie: sid=S3CRET"), ["curl", "-H", "Cookie: ***"]),
     ],
 )
 def test_the_arguments_of_a_program_are_masked(arguments: tuple[str, ...], shown: list[str]) -> None:
@@ -121,7 +151,19 @@ def test_what_a_program_was_given_is_hidden_in_what_it_says(said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a." * 50_000, "a" * 100_000, "token" * 20_000, "a-" * 50_000, "https://" * 10_000, "x/" * 50_000]
+    "text",
+    [
+        "mysql -u " * 10_000,
+        "eyJa." * 20_000,
+        "curl " * 20_000,
+        "cookie" * 20_000,
+        "a." * 50_000,
+        "a" * 100_000,
+        "token" * 20_000,
+        "a-" * 50_000,
+        "https://" * 10_000,
+        "x/" * 50_000,
+    ],
 )
 def test_no_text_takes_long(text: str) -> None:
     """A foreign program or server chooses it."""
@@ -138,3 +180,31 @@ def test_no_text_takes_long(text: str) -> None:
 def test_the_password_of_a_known_address_is_hidden_wherever_its_query_has_an_at(given: str) -> None:
     """A mail server that repeats it in its answer tells nobody."""
     assert "PASSWORD99" not in mask("535 bad password longPASSWORD99c4n4ry", [given])
+
+
+ORDINARY = re.findall(
+    r"\S+",
+    "the account key of storage session cookie cookies mysql mariadb port process basic bearer's author eye eyJ Volume saved to "
+    "/mnt/data/run-17/checkpoint-000123.pt in 4.2 s at 10:30:00, GPU-5f1c2a77-0000-1111-2222-333344445555 and 0000:01:00.0 "
+    "i-0123456789abcdef0 sha256 (5/8) -p -P3306 --port -a -u --user ann 1000:1000 key= session=7 exit=0 a.b.c "
+    "2026-11-23T09:00:00Z e3b0c44298fc1c14 nvidia-smi pid 4711 100% [ok] done.",
+)
+"""What programs print that is no secret."""
+
+
+@given(st.lists(st.sampled_from(ORDINARY), max_size=30), st.sampled_from([" ", ", ", "\n", "  ", "\t"]))
+def test_ordinary_words_stay_in_any_order(words: list[str], between: str) -> None:
+    """Whatever stands beside them: who reads why a hook failed reads all of it."""
+    text = between.join(words)
+    assert mask(text) == text
+
+
+@given(
+    st.lists(st.sampled_from(ORDINARY), max_size=8),
+    st.lists(st.sampled_from(ORDINARY), max_size=8),
+    st.sampled_from(SECRETS),
+)
+def test_a_secret_is_hidden_wherever_it_stands(before: list[str], after: list[str], secret: str) -> None:
+    """Words around it neither save it nor fall with it."""
+    text = "\n".join((" ".join(before), secret, " ".join(after)))
+    assert "S3CRET" not in mask(text)
