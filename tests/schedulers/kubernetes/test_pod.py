@@ -505,7 +505,7 @@ def test_a_token_that_is_not_accepted_is_technical_and_shown_nowhere(cluster: Cl
 def test_whoever_repeats_the_token_gets_it_into_no_message(cluster: Cluster) -> None:
     """An answer of a proxy may show the request's headers."""
     job(cluster)
-    cluster.fails("get pods", RefusedError(400, f"what is Bearer {cluster.token}? I only know {cluster.token}."))
+    cluster.fails("get pods", RefusedError(400, f"what is Bearer {cluster.token}? I only know x{cluster.token}."))
     with pytest.raises(SchedulerError) as error:
         session(cluster).look(5.0)
     assert cluster.token not in f"{error.value!r}{error.value}{error.value.told}"
