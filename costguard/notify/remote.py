@@ -175,7 +175,7 @@ def _dressed(text: str, plugin: Plugin) -> tuple[str, NotifyFormat]:
     return text, NotifyFormat.TEXT
 
 
-def _plugin(url: str) -> Plugin | None:
+def _plugin(url: str, message_id: str = "") -> Plugin | None:
     """What sends there; None where apprise cannot use the address."""
     asset = AppriseAsset(
         secure_logging=True,
@@ -191,14 +191,15 @@ def _plugin(url: str) -> Plugin | None:
     except Exception:  # noqa: BLE001 - foreign code, and what it says may hold the address
         return None
     if found is not None and found.service_name == PAGER:
-        _sign(found)
+        _sign(found, message_id)
     return found
 
 
-def _sign(pager: Plugin) -> None:
-    """An alert of a pager is this machine's, and costguard's, unless the address says otherwise."""
+def _sign(pager: Plugin, message_id: str) -> None:
+    """An alert of a pager is this machine's, and costguard's, unless the address says otherwise; a repeated one wakes nobody again."""
+    machine = os.uname().nodename
     defaults = getattr(pager, "template_tokens", {})
-    for name, own in (("source", os.uname().nodename), ("component", NAME)):
+    for name, own in (("source", machine), ("component", NAME), ("dedup", f"{NAME}/{machine}/{message_id}")):
         if getattr(pager, name, None) == defaults.get(name, {}).get("default"):
             setattr(pager, name, own)
 
@@ -291,7 +292,7 @@ def deliver(
             if key in known:
                 found[key] = Sent(known[key].whom, at=known[key].at)
                 continue
-            plugin = _plugin(url)
+            plugin = _plugin(url, message.id)
             late[key] = _late(plugin)
             if draw is not None and plugin is not None and plugin.attachment_support:
                 later.append((key, url, plugin))

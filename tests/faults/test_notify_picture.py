@@ -300,6 +300,17 @@ def test_a_service_without_pictures_waits_for_none(tmp_path: Path, services: Ser
     assert services.asked[0].text
 
 
+def test_a_page_that_is_repeated_is_the_same_alert(tmp_path: Path, services: Services, history: Path) -> None:
+    """PagerDuty knows a further try by its key; a key in the address is the owner's, and stays."""
+    services.answer = lambda _request: (202, {"status": "success"})
+    address = f"pagerduty://{CANARY}{'x' * 26}@{'y' * 20}"
+    for url in (address, address, f"{address}?dedup=all-of-them"):
+        assert tell(tmp_path, history, services.environment, url)["reached"] == "Pager Duty"
+    first, again, own = (json.loads(request.body)["dedup_key"] for request in services.asked)
+    assert first == again == f"costguard/{os.uname().nodename}/m1"
+    assert own == "all-of-them"
+
+
 def lacking(folder: Path, code: str) -> dict[str, str]:
     """An installation with another matplotlib."""
     (folder / "lib").mkdir(exist_ok=True)
