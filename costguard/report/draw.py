@@ -79,7 +79,7 @@ class Drawing:
         """The height of everything; sets where each row lies."""
         count = len(self.timeline.lanes)
         self._lane = next((height for most, height in LANE_HEIGHTS if count <= most), LANE_LOWEST)
-        self._held = _stacked([band for band in self.timeline.bands if band.kind == bands.HOLD])
+        self._held = _stacked([(band, self._extent(band)) for band in self.timeline.bands if band.kind == bands.HOLD])
         self._holds = (STRIP + GAP) * len(self._held)
         self._machine = STRIP + GAP if self.timeline.shares else 0.0
         head = MARGIN + TITLE + GAP + LINE * len(self._subtitle()) + GAP
@@ -165,6 +165,14 @@ class Drawing:
         left, right = self._x(band.begin), self._x(last)
         right = min(self._right, max(right, left + 3.0))
         return max(self._left, min(left, right - 3.0)), right
+
+    def _extent(self, band: Band) -> tuple[float, float]:
+        """From where to where a band goes with its words: on it, or else beside it."""
+        left, right = self._place(band)
+        room = wide(cut(band.words, NAME_LONGEST)) + 2 * GAP
+        if right - left >= room + 2 * GAP:
+            return left, right
+        return (left - room, right) if left - room >= self._left else (left, right + room)
 
     def _name_band(
         self, band: Band, number: int, boxes: list[tuple[float, float]], free: list[tuple[float, float]], bottom: float
@@ -339,17 +347,19 @@ def _between(boxes: Iterable[tuple[float, float]], left: float, right: float) ->
     return [*free, (at, right)] if right > at else free
 
 
-def _stacked(found: Sequence[Band]) -> list[list[Band]]:
-    """In rows, so that of two that stand at the same time both are seen; the last row takes what is too much."""
+def _stacked(found: Iterable[tuple[Band, tuple[float, float]]]) -> list[list[Band]]:
+    """In rows, by the room that each takes from left to right: none covers another's name; the last row takes what is too much."""
     rows: list[list[Band]] = []
-    for band in found:
-        free = [row for row in rows if row[-1].end <= band.begin]
-        if free:
-            free[0].append(band)
-        elif len(rows) < HOLD_ROWS:
-            rows.append([band])
-        else:
-            rows[-1].append(band)
+    ends: list[float] = []
+    for band, (left, right) in found:
+        row = next((number for number, end in enumerate(ends) if end <= left), len(rows))
+        if row == HOLD_ROWS:
+            row -= 1
+        elif row == len(rows):
+            rows.append([])
+            ends.append(right)
+        rows[row].append(band)
+        ends[row] = max(ends[row], right)
     return rows
 
 

@@ -158,17 +158,32 @@ def test_the_same_history_is_the_same_picture(day: Recorded) -> None:
     assert draw.picture(found, 420.0, VARIABLES).svg("a") == draw.picture(found, 420.0, VARIABLES).svg("a")
 
 
+def holds(*stretches: tuple[float, float, str]) -> tuple[Band, ...]:
+    """Holds from and to so many seconds of the day, by whom."""
+    return tuple(Band(bands.HOLD, SINCE + begin, SINCE + end, name) for begin, end, name in stretches)
+
+
+def rows(drawing: draw.Drawing) -> list[list[str]]:
+    """Who holds, row by row."""
+    return [[band.words for band in row] for row in drawing._held]
+
+
 def test_two_holds_at_the_same_time_are_both_seen() -> None:
     """Each in a row of its own, with its name; the next one takes the first row that is free."""
-    held = [
-        Band(bands.HOLD, SINCE + begin, SINCE + end, name)
-        for begin, end, name in ((0, 9000, "ann"), (6000, 12000, "bob"), (10000, 15000, "cy"))
-    ]
-    assert [[band.words for band in row] for row in draw._stacked(held)] == [["ann", "cy"], ["bob"]]
-    drawing = draw.Drawing(timeline(MIXED, bands=tuple(held)), 960.0, LIGHT)
+    held = holds((0, 9000, "ann"), (6000, 12000, "bob"), (10000, 15000, "cy"))
+    drawing = draw.Drawing(timeline(MIXED, bands=held), 960.0, LIGHT)
+    assert rows(drawing) == [["ann", "cy"], ["bob"]]
     assert {"ann", "bob", "cy"} <= {words for words, _ in drawing.canvas.texts}
-    crowd = [held[0]._replace(words=str(number)) for number in range(40)]
-    assert len(draw._stacked(crowd)) == draw.HOLD_ROWS
+    crowd = tuple(held[0]._replace(words=str(number)) for number in range(40))
+    assert len(rows(draw.Drawing(timeline(MIXED, bands=crowd), 960.0, LIGHT))) == draw.HOLD_ROWS
+
+
+def test_holds_of_a_minute_in_a_row_are_each_seen_and_named() -> None:
+    """One after the other in time, and as wide as a hair: by their times alone they would stand in one row, over each other."""
+    held = holds((9000, 9010, "ann"), (9020, 9030, "bob"), (9040, 9050, "cy"))
+    drawing = draw.Drawing(timeline(MIXED, bands=held), 960.0, LIGHT)
+    assert rows(drawing) == [["ann"], ["bob"], ["cy"]]
+    assert {"ann", "bob", "cy"} <= {words for words, _ in drawing.canvas.texts}
 
 
 def test_the_machine_counts_as_the_guard_counted_it() -> None:
