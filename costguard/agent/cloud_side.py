@@ -192,7 +192,7 @@ class CloudSide:
             return None
         self._announced[key] = due
         text = f"{cloud} announces: {row[3]}"
-        return Notice(now, due, text, kind, due_in is not None) if near else Finding(now, cloud, "announced", text)
+        return Notice(now, due, text, kind, due_in is not None) if near else Finding(now, (cloud,), "announced", text)
 
 
 def _believable(price: object) -> TypeGuard[dict[str, Any]]:

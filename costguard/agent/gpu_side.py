@@ -5,7 +5,7 @@ that were known) goes into its next job, and into the saved state.
 """
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from costguard.agent import decode
@@ -24,11 +24,17 @@ if TYPE_CHECKING:
 FIND_EVERY_SECONDS = 86400.0
 """Between two messages about one finding of one GPU; a restarted guard may repeat it sooner."""
 
+GATHER_SECONDS = 60.0
+"""For so long further GPUs with the same finding are waited for: one job on eight of them is one message."""
+
 NOTES = {"ghost": "ghost load: no process behind it", "suspect_hung": "the job may be hung"}
 """Findings about a GPU in a few words."""
 
 SAY_EVERY_SECONDS = 60.0
 """Between two lines of the journal about one GPU that cannot be read."""
+
+TEXTS_TOLD = 3
+"""Different texts in the message about one finding of several GPUs."""
 
 NONSENSE = (KeyError, TypeError, ValueError, AttributeError)
 """What reading a malformed answer may raise."""
@@ -57,6 +63,7 @@ class GpuSide:
         self._known = state.gpus
         self._devices = {device.key: device for device in state.core.selection.devices}
         self._found: dict[tuple[str, str], float] = {}  # when a finding of a GPU was told
+        self._gathered_since: dict[str, float] = {}  # findings that are about to be told, by their code
         self.found: dict[str, tuple[str, str]] = {}
         """What is found out about a GPU now: a code and words."""
         self._said: dict[str, tuple[str, float]] = {}  # why a GPU cannot be read, as the journal has it, and since when
@@ -251,14 +258,16 @@ class GpuSide:
             return {}  # of an answer that makes no sense, the readings already tell
 
     def findings(self, now: float) -> list[Finding]:
-        """What is found out about a GPU, each once and then at most daily."""
-        fresh = []
-        for gpu, (code, words) in self.found.items():
+        """What is found out about GPUs, of each once and then at most daily; of several at about the same time together."""
+        fresh: dict[str, dict[str, str]] = {}  # by code: what is said of which GPU
+        for gpu, (code, words) in sorted(self.found.items()):
             told = self._found.get((gpu, code))
             if self._concerns(gpu) and (told is None or now - told >= FIND_EVERY_SECONDS):
-                self._found[gpu, code] = now
-                fresh.append(Finding(now, gpu, code, words))
-        return fresh
+                fresh.setdefault(code, {})[gpu] = words
+        self._gathered_since = {code: self._gathered_since.get(code, now) for code in fresh}
+        ready = [code for code, since in self._gathered_since.items() if now - since >= GATHER_SECONDS]
+        self._found |= {(gpu, code): now for code in ready for gpu in fresh[code]}
+        return [Finding(now, tuple(fresh[code]), code, _joined(fresh[code].values())) for code in ready]
 
     def _concerns(self, gpu: str) -> bool:
         return gpu in self._known and (self.task is None or gpu in (self.task.keys or ()))
@@ -267,6 +276,11 @@ class GpuSide:
         """The same in a few words, for beside a reading."""
         code = self.found.get(gpu, ("", ""))[0]
         return NOTES.get(code, code.replace("_", " "))
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """Each text once; of more than a few the first ones."""
+    return "; ".join(list(dict.fromkeys(texts))[:TEXTS_TOLD])
 
 
 def _both(now: Reading, before: Known) -> Known:

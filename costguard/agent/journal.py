@@ -71,7 +71,9 @@ def _detail(effect: Tell) -> str:
     """Why a plan is refused, or what was found."""
     detail: object = ""
     if effect.kind == "finding":
-        detail = effect.facts.get("text")
+        subjects = effect.facts.get("subjects")
+        named = ", ".join(map(str, subjects)) if isinstance(subjects, list | tuple) else ""
+        detail = f"{named}: {effect.facts.get('text')}"
     elif effect.kind == "weak_sign":
         detail = effect.facts.get("sign")
     elif effect.kind == "kept_up":

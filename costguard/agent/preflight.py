@@ -39,14 +39,14 @@ class Preflight:
             tags = self._tags(event)
             if self._reported.pop(action, None) is None or (tags is not None and tags.code == DENIED):
                 return tags
-            return Finding(event.at, f"the plan for {action}", "checked", f"it can be checked again: {event.status}")
+            return Finding(event.at, (f"the plan for {action}",), "checked", f"it can be checked again: {event.status}")
         since = self._failing_since.setdefault(action, event.at)
         reported = self._reported.get(action)
         if event.at - since < REPORTED_AFTER_SECONDS or (reported is not None and event.at - reported < DAY_SECONDS):
             return None
         self._reported[action] = event.at
         text = f"it could not be checked for {(event.at - since) / 3600.0:.0f} h: {event.detail}"
-        return Finding(event.at, f"the plan for {action}", "unchecked", text)
+        return Finding(event.at, (f"the plan for {action}",), "unchecked", text)
 
     def _tags(self, event: Outcome) -> Finding | None:
         """Tags that may not be written: reported at once, when the text changes, and daily."""
@@ -57,5 +57,5 @@ class Preflight:
             return None
         self._denied, self._denied_reported = text, event.at
         if not text:
-            return Finding(event.at, TAGS, ALLOWED, "the missing permission is there now")
-        return Finding(event.at, TAGS, DENIED, f"{text}; {hint}" if hint else text)
+            return Finding(event.at, (TAGS,), ALLOWED, "the missing permission is there now")
+        return Finding(event.at, (TAGS,), DENIED, f"{text}; {hint}" if hint else text)

@@ -119,10 +119,10 @@ class Notice(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """A reader found out about a GPU what people should know. It is told, and decides nothing."""
+    """Something was found out that people should know, of each of ``subjects``: GPUs, or words. It is told, and decides nothing."""
 
     at: float
-    gpu: str
+    subjects: tuple[str, ...]
     code: str
     words: str
 

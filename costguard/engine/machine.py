@@ -270,7 +270,8 @@ def _other(turn: Turn, event: Event) -> None:
         case Leaving():
             incident.leave(turn)
         case Finding():
-            turn.tell("finding", "warning", gpu=label(turn.core, event.gpu), code=event.code, text=event.words)
+            subjects = [label(turn.core, subject) for subject in event.subjects]
+            turn.tell("finding", "warning", subjects=subjects, code=event.code, text=event.words)
         case Tick():
             message = "a tick is handled by step"
             raise TypeError(message)

@@ -13,7 +13,7 @@ action               ``stop``, ``terminate``, ``hibernate``, ``shutdown``, ``reb
 reason               ``idle``, ``unused``, ``deadline``, ``unknown``, ``person``
 owner                who asked for the stop or the hold
 sentence             the engine's sentence: state, cause, next step
-gpus                 labels of the GPUs concerned
+gpus                 labels of the GPUs concerned; ``subjects`` of a finding: these, or words
 readings             last readings: ``[label, load or null, evidence]``
 processes            who holds the GPUs: program, user, container or job; ``more_processes`` beside them, and
                      ``hidden_processes`` that the agent may not look at
@@ -568,9 +568,10 @@ def _notice(facts: Facts) -> tuple[str, Lines]:
 
 
 def _finding(facts: Facts) -> tuple[str, Lines]:
-    subject, code = facts.text("gpu") or "a GPU", facts.text("code")
+    subject, code = words.gpus(facts.names("subjects")) or "a GPU", facts.text("code")
+    several_gpus = len(facts.names("subjects")) > 1
     what = {
-        "ghost": f"{subject} reports load with no process behind it",
+        "ghost": f"{subject} {'report' if several_gpus else 'reports'} load with no process behind it",
         "suspect_hung": f"{subject} may be running a hung job",
         "announced": f"{subject} announces an event",
         "unchecked": f"{subject} cannot be checked; it may fail when needed",
@@ -579,8 +580,8 @@ def _finding(facts: Facts) -> tuple[str, Lines]:
         "tag_allowed": f"{subject} can be written again",
     }.get(code, f"{subject} behaves unexpectedly")
     effect = {
-        "ghost": "Its load counts as idle. costguard takes no other action.",
-        "suspect_hung": "Its load counts as work, so the machine stays up and billed. Look at the job; if nobody needs the machine: `costguard stop`.",
+        "ghost": "This load counts as idle. costguard takes no other action.",
+        "suspect_hung": "This load counts as work, so the machine stays up and billed. Look at the job; if nobody needs the machine: `costguard stop`.",
     }.get(code, "For information only: costguard takes no action.")
     return f"{facts.machine}: {what}", [
         sentence(facts.text("text")),

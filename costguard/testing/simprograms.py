@@ -206,8 +206,9 @@ class Reader(Program):
             self.job["learnt"] = {**learnt, **fresh}
         if fault == "learns":
             message["learnt"] = {machine.keys[0]: {"bare": 60_000}}
-        if fault == "ghost":
-            message["findings"] = [[machine.keys[0], "ghost", "use that nothing makes"]]
+        if fault in {"ghost", "ghosts"}:
+            haunted = machine.keys if fault == "ghosts" else machine.keys[:1]
+            message["findings"] = [[key, "ghost", "use that nothing makes"] for key in haunted]
         if fault != "wrong_seq":  # which nobody believes
             self.host.watch.ticked(self.world.instant(), seen)
         if at is None:

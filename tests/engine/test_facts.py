@@ -148,7 +148,7 @@ def noticed(*, dated: bool = True) -> World:
 def found() -> World:
     world = ran(machine(), 50.0, BUSY)
     world.devices()
-    world.send(Finding(world.now, world.keys[0], "xid", "Xid 79"))
+    world.send(Finding(world.now, (world.keys[0],), "xid", "Xid 79"))
     return world
 
 
@@ -312,7 +312,7 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
     "preflight_passed": (lambda: checked("refuse", "go"), "preflight_passed", "info", "WATCHING stop", {}),
     "notice": (noticed, "notice", "critical", "WATCHING stop", {"why": "spot interruption", "change": "terminate", "due_in_seconds": 120.0}),
     "notice, undated": (lambda: noticed(dated=False), "notice", "critical", "WATCHING stop", {"why": "spot interruption", "change": "terminate"}),
-    "finding": (found, "finding", "warning", "WATCHING stop", {"gpu": "GPU 0 (A100)", "code": "xid", "text": "Xid 79"}),
+    "finding": (found, "finding", "warning", "WATCHING stop", {"subjects": ["GPU 0 (A100)"], "code": "xid", "text": "Xid 79"}),
     "held": (held, "held", "info", "WATCHING stop ann", {"hold": "why", "hold_seconds": 7200.0, "hold_until_wall": EPOCH + 50.0 + 7200.0, "holders": []}),
     "held by two": (held_by_two, "held", "info", "WATCHING stop bob", {
         "hold": "why", "hold_seconds": 3600.0, "hold_until_wall": EPOCH + 50.0 + 3600.0, "holders": ["ann"]}),

@@ -45,10 +45,39 @@ def test_a_finding_is_told_once_a_day(hours: float, times: int) -> None:
     assert messages.told.count("finding") == times
 
 
+class Spreading(Strange):
+    """One GPU has it first, and soon all of them."""
+
+    def __init__(self, after: float) -> None:
+        super().__init__("ghost")
+        self._all_at = 100.0 + after
+
+    def take(self, subject: str, host: SimHost) -> str:
+        found = super().take(subject, host)
+        return "ghosts" if found and host.now > self._all_at else found
+
+
+@pytest.mark.parametrize(
+    ("after", "expected"), [(0.0, [["GPU 0", "GPU 1"]]), (40.0, [["GPU 0", "GPU 1"]]), (600.0, [["GPU 0"], ["GPU 1"]])]
+)
+def test_one_job_on_several_gpus_is_one_message(after: float, expected: list[list[str]]) -> None:
+    """Those that are found out about within a minute are named together; whoever joins later is news."""
+    messages = Readings()
+    host = SimHost(Machine(gpus=2, script=[Phase(9**9, 0.9)]), until=1200.0, watch=messages, faults=Spreading(after))
+    loop = Loop(host, effective(), host.start())
+    try:
+        loop.run()
+    except SimOff:
+        host.die()
+    told = [facts for kind, facts in messages.told if kind == "finding"]
+    assert [[name.partition(" (")[0] for name in facts["subjects"]] for facts in told] == expected
+    assert {facts["text"] for facts in told} == {"use that nothing makes"}, "what is true of all is said once"
+
+
 def test_a_finding_decides_nothing() -> None:
     """The engine asks for a message and changes nothing else."""
     before = initial("boot", "instance")
-    done = step(before, Finding(5.0, "0000:01:00.0", "ghost", "words"), Policy())
+    done = step(before, Finding(5.0, ("0000:01:00.0",), "ghost", "words"), Policy())
     (told,) = done.effects
     assert isinstance(told, Tell)
     assert (told.kind, told.level, told.facts["text"]) == ("finding", "warning", "words")

@@ -81,7 +81,9 @@ def test_people_read_which_tags_and_what_to_do() -> None:
     """In one sentence."""
     found = Preflight().finding(Outcome(0.0, "c1", "go", findings=(DENIED,)), CORE)
     assert found is not None
-    text = compose("finding", {"machine": "trainer", "gpu": found.gpu, "code": found.code, "text": found.words})
+    text = compose(
+        "finding", {"machine": "trainer", "subjects": found.subjects, "code": found.code, "text": found.words}
+    )
     assert text.title.startswith("trainer: the tags cannot be written")
     assert "grant it" in text.body
 
@@ -89,7 +91,7 @@ def test_people_read_which_tags_and_what_to_do() -> None:
 @pytest.mark.parametrize(("code", "words"), [("unchecked", "cannot be checked"), ("checked", "can be checked again")])
 def test_people_read_it_as_a_sentence(code: str, words: str) -> None:
     """Of which machine, and what it means."""
-    text = compose("finding", {"machine": "trainer", "gpu": "the plan for stop", "code": code, "text": "why"})
+    text = compose("finding", {"machine": "trainer", "subjects": ["the plan for stop"], "code": code, "text": "why"})
     assert text.title.startswith(f"trainer: the plan for stop {words}")
 
 

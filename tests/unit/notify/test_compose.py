@@ -382,10 +382,13 @@ def test_the_worker_names_the_machine_and_takes_ready_text() -> None:
 
 def test_a_finding_names_the_gpu_and_that_nothing_is_done() -> None:
     """People learn what is strange, and that no decision hangs on it."""
-    text = compose("finding", {"machine": "box", "gpu": "GPU 1 (H100)", "code": "ghost", "text": "stuck at 100 %"})
+    found = {"machine": "box", "subjects": ["GPU 1 (H100)"], "code": "ghost", "text": "stuck at 100 %"}
+    text = compose("finding", found)
     assert text.title == "box: GPU 1 (H100) reports load with no process behind it"
     assert "Stuck at 100 %." in text.body
     assert "costguard takes no other action" in text.body
+    every = compose("finding", {**found, "subjects": [f"GPU {number} (H100)" for number in range(8)]})
+    assert every.title == "box: GPUs 0 to 7 (H100) report load with no process behind it"
 
 
 @pytest.mark.parametrize(
@@ -496,7 +499,7 @@ def test_the_command_that_moves_a_deadline_is_one_that_works(movable: float, wor
 
 def test_a_job_that_hangs_is_no_information_only() -> None:
     """It costs money until somebody looks."""
-    body = compose("finding", {**FACTS, "code": "suspect_hung", "gpu": "GPU 0"}).body
+    body = compose("finding", {**FACTS, "code": "suspect_hung", "subjects": ["GPU 0"]}).body
     assert "stays up and billed" in body
     assert "32.77 EUR an hour" in body
     assert "For information only" not in body
