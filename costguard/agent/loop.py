@@ -394,7 +394,8 @@ class Loop:
         core = self._last.state.core
         if core is not before:
             self._due_at = None
-            self.history.note(event, before, self._last, self.host.clock().wall, self._readings)
+            instant = self.host.clock()
+            self.history.note(event, before, self._last, instant.wall, lambda: self._facts(instant.boot))
             self.hooks.note(before, core, self._circumstances)
         if isinstance(event, Outcome) and (finding := self.preflight.finding(event, before)):
             self._events.append(finding)

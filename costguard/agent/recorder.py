@@ -55,7 +55,8 @@ EVENT_BYTES = 12 << 10  # of one event; a larger one loses its details
 FATE_CHARACTERS = 300  # of what one channel said
 EFFECTS_KEPT = 64  # whose outcome may still come
 
-Readings = Callable[[], list[list[object]]]
+Beside = Callable[[], Mapping[str, Any]]
+"""What every message gets beside the engine's own facts, *sentence* and *readings* among it."""
 
 Record = Callable[[Draft, Told, int], None]
 """Keeps what became of a message: at which of its tries."""
@@ -108,10 +109,10 @@ class Recorder(Part[Done]):
         if since > 0.0:
             self._rollup.tick(now.wall, since if since <= 3.0 * interval + 5.0 else interval, step.state, seen)
 
-    def note(self, event: Event, before: Core, step: Step, wall: float, readings: Readings) -> None:
+    def note(self, event: Event, before: Core, step: Step, wall: float, beside: Beside) -> None:
         """Keep what an auditor needs of one step of the engine. A bug here is reported, and the step goes on."""
         try:
-            self._note(event, before, step, wall, readings)
+            self._note(event, before, step, wall, beside)
         except (TypeError, ValueError, AttributeError, LookupError) as error:
             self._report("history", journal.bug(error, "history: "))
 
@@ -133,7 +134,7 @@ class Recorder(Part[Done]):
         fate = {"step": occasion.step, "status": status, "detail": detail}
         self._add(occasion.incident, self._host.clock().wall, "hook", fate)
 
-    def _note(self, event: Event, before: Core, step: Step, wall: float, readings: Readings) -> None:
+    def _note(self, event: Event, before: Core, step: Step, wall: float, beside: Beside) -> None:
         core = step.state.core
         now, was = core.incident, before.incident
         incident = now.id if now else was.id if was else ""
@@ -145,7 +146,7 @@ class Recorder(Part[Done]):
         if core.phase != before.phase or (now and now.id) != (was and was.id):
             self._add(incident, wall, "phase", _phase(before, step))
         for effect in step.effects:
-            self._effect(effect, incident, wall, str(step.sentence), readings, by_user=by_user)
+            self._effect(effect, incident, wall, beside, by_user=by_user)
 
     def _outcome(self, event: Outcome, before: Core, now: Incident | None, wall: float) -> None:
         by_user, was = event.effect in self._user_incidents, before.incident
@@ -159,22 +160,21 @@ class Recorder(Part[Done]):
         if event.reached or event.failed:  # each by its channel: what a server says may look like another one's line
             data["reached"] = {name: whom[:FATE_CHARACTERS] for name, whom in event.reached}
             data["failed"] = {name: why[:FATE_CHARACTERS] for name, why in event.failed}
+        if event.beside:
+            data["beside"] = dict(event.beside)
         if was and event.effect == was.announcement.effect and now and before.phase not in {DONE, FAILED}:
             data |= {"tries": was.announcement.attempts, "unreached": now.announcement.exhausted}
         self._add(incident, wall, "outcome", data, by_user=by_user)
 
-    def _effect(
-        self, effect: Effect, incident: str, wall: float, sentence: str, readings: Readings, *, by_user: bool
-    ) -> None:
+    def _effect(self, effect: Effect, incident: str, wall: float, beside: Beside, *, by_user: bool) -> None:
         by_user = by_user and isinstance(effect, Tell)
         if isinstance(effect, Tell):
             incident = str(effect.facts.get("incident") or incident)
-            facts = {**effect.facts, "sentence": sentence, "readings": readings()}
-            told = {"effect": effect.id, "name": effect.kind, "facts": facts}
+            told = {"effect": effect.id, "name": effect.kind, "facts": {**beside(), **effect.facts}}
             self._add(incident, wall, "told", told, by_user=by_user)
         elif isinstance(effect, Go):  # the last readings before the request
-            known = {"action": effect.action, "sentence": sentence, "readings": readings()}
-            self._add(incident, wall, "go", {"effect": effect.id, **known})
+            known = {name: beside()[name] for name in ("sentence", "readings")}
+            self._add(incident, wall, "go", {"effect": effect.id, "action": effect.action, **known})
         elif isinstance(effect, Prepare | Confirm):
             kind = type(effect).__name__.lower()
             self._add(incident, wall, kind, {"effect": effect.id, "action": effect.action})

@@ -373,6 +373,7 @@ class Workers:
             answered=tuple(answer.answered.items()),
             reached=tuple(answer.reached.items()),
             failed=tuple(answer.failed.items()),
+            beside=tuple(answer.beside.items()),
         )
 
     def _again(self, job: TellJob, answer: Told, now: float) -> None:

@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from costguard.cli.render import clean
+from costguard.cli.render import clean, whole
 from costguard.engine.reasons import REASONS
 from costguard.engine.words import duration, percent, several
 from costguard.history.keepers import Keeper
@@ -43,7 +43,9 @@ def overview(
 ) -> RenderableType:
     """Days with their money, incidents, who kept the machine up, and other messages."""
     parts: list[RenderableType] = [Text(f"{path}, since {_date(since)} (all times {_zone()})", style="dim"), Text()]
-    parts += [_days(days, money) if days else Text("Nothing was recorded in this time."), Text()]
+    nothing = "No hours were" if incidents or kept or messages else "Nothing was"
+    none = f"{nothing} recorded in this time; the agent writes them down every five minutes."
+    parts += [_days(days, money) if days else Text(none), Text()]
     if days:
         parts += [Text(line, style="dim") for line in _about(money)]
         parts.append(Text())
@@ -178,8 +180,17 @@ def incident_view(
         heading.add_column(overflow="fold")
         heading.add_row(strftime("%H:%M:%S", localtime(entry.wall)), Text(clean(entry.title)))
         parts.append(heading)
-        parts += [Padding(Text(clean(line), style="dim"), (0, 0, 0, 10)) for line in entry.lines]
+        parts += [_line(clean(line)) for line in entry.lines]
     return Group(*parts)
+
+
+COPIED = ("Receipt: ", "To start it again: ")
+"""How lines begin with something in them that is copied whole."""
+
+
+def _line(text: str) -> RenderableType:
+    """What stands below a heading."""
+    return whole(text, 10) if text.startswith(COPIED) else Padding(Text(text, style="dim"), (0, 0, 0, 10))
 
 
 def _spans(spans: Sequence[GpuSpan], names: Mapping[str, str]) -> Table:

@@ -46,6 +46,11 @@ def console(file: TextIO | None = None) -> Console:
     return Console(file=file, width=wide, highlight=False, markup=False, emoji=False, soft_wrap=False)
 
 
+def whole(text: str, indent: int = 0) -> Text:
+    """A line that is copied from the screen: it is never broken here, and the terminal's own wrapping leaves no mark in it."""
+    return Text(" " * indent + text, style="dim", no_wrap=True, overflow="ignore")
+
+
 def can_move(screen: Console) -> bool:
     """Whether the terminal can draw in place, in an encoding that has blocks."""
     return screen.is_terminal and not screen.is_dumb_terminal and screen.encoding.startswith("utf")
@@ -54,10 +59,10 @@ def can_move(screen: Console) -> bool:
 def show(screen: Console, thing: RenderableType) -> None:
     """Print it; outside a terminal without trailing blanks."""
     if screen.is_terminal:
-        screen.print(thing)
+        screen.print(thing, crop=False)
         return
     with screen.capture() as capture:
-        screen.print(thing)
+        screen.print(thing, crop=False)
     for line in capture.get().splitlines():
         screen.file.write(line.rstrip() + "\n")
     screen.file.flush()  # a closed pipe or a full disk fails here, where it can be reported

@@ -5,12 +5,16 @@ A receipt is one flat object of texts, without a secret. It stands in messages a
 
 import datetime as dt
 import json
+import re
 from collections.abc import Mapping
 
 from costguard.cloud.api import Identity
 
 LONGEST_BYTES = 64 << 10
 """Bytes of a file that could be a receipt."""
+
+_WRAPPED = re.compile(r"\r?\n[ \t]*")
+"""Where a screen or a mail has broken the line: no text of a receipt has a line break in it."""
 
 NEEDED = ("provider", "cloud", "instance", "action")
 
@@ -50,11 +54,11 @@ def line(receipt: Mapping[str, str]) -> str:
 
 
 def parse(text: str) -> dict[str, str]:
-    """Read a receipt, also one that stands within the words of a message. Raises ValueError."""
+    """Read a receipt, also one that stands within the words of a message, or was broken into lines. Raises ValueError."""
     begin_at, end_at = text.find("{"), text.rfind("}")
     if begin_at < 0 or end_at < begin_at or len(text) > LONGEST_BYTES:
         raise ValueError("no receipt in it")
-    found = json.loads(text[begin_at : end_at + 1])
+    found = json.loads(_WRAPPED.sub("", text[begin_at : end_at + 1]))
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise ValueError("a receipt is a JSON object of strings")
     missing = [name for name in NEEDED if not found.get(name)]

@@ -58,6 +58,7 @@ class Outcome(NamedTuple):
     answered: tuple[tuple[str, float], ...] = ()  # of a message: its channels, and the date at which each answered
     reached: tuple[tuple[str, str], ...] = ()  # of a message: channels that took it, and whom that reached
     failed: tuple[tuple[str, str], ...] = ()  # of a message: channels that did not, and why
+    beside: tuple[tuple[str, object], ...] = ()  # of a message: facts that it got where it was written
 
 
 class AskHold(NamedTuple):

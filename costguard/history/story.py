@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from costguard.engine.narrate import ON_DONE, unreached
@@ -132,6 +133,12 @@ def story(events: Iterable[Event]) -> list[Entry]:
     """Every event as an entry."""
     asked: dict[str, str] = {}  # effect id -> what it was
     entries = []
+    events = list(events)
+    beside = {
+        str(event.data.get("effect") or ""): _mapping(event.data, "beside")
+        for event in events
+        if event.kind == "outcome"
+    }
     for event in events:
         data = event.data
         effect = str(data.get("effect") or "")
@@ -139,15 +146,15 @@ def story(events: Iterable[Event]) -> list[Entry]:
             asked[effect] = f"message {data.get('name')}"
         elif event.kind in {"prepare", "go", "confirm"}:
             asked[effect] = f"{event.kind} {data.get('action')}"
-        entries.append(_entry(event, asked.get(effect, "")))
+        entries.append(_entry(event, asked.get(effect, ""), beside.get(effect, {})))
     return entries
 
 
-def _entry(event: Event, asked: str) -> Entry:
+def _entry(event: Event, asked: str, beside: Mapping[str, Any]) -> Entry:
     data = event.data
     action = data.get("action") or asked.partition(" ")[2]
     if event.kind == "told":
-        return Entry(event.wall, *message(event))
+        return Entry(event.wall, *message(event, beside))
     if event.kind == "phase":
         return Entry(event.wall, str(data.get("sentence") or data.get("to")), _plan(data))
     if event.kind == "outcome":
@@ -216,12 +223,12 @@ def lost_rows(data: Mapping[str, Any]) -> str:
     return f"{several(int(data.get('rows') or 0), 'row')} of history lost: not written in time"
 
 
-def message(event: Event) -> tuple[str, tuple[str, ...]]:
-    """A message as it was sent: title and body."""
+def message(event: Event, beside: Mapping[str, Any] = MappingProxyType({})) -> tuple[str, tuple[str, ...]]:
+    """A message as it was sent: title and body; ``beside``: facts that it got where it was written."""
     from costguard.notify.compose import compose
 
     data = event.data
-    facts = {"machine": event.machine, **data.get("facts", {})}
+    facts = {"machine": event.machine, **beside, **data.get("facts", {})}
     text = compose(str(data.get("name")), facts)
     return f"told: {text.title}", tuple(text.body.splitlines())
 

@@ -301,7 +301,7 @@ def _accepted(facts: Facts) -> tuple[str, Lines]:
     open_end = "Not confirmed yet: only a check from another machine shows whether the bill has ended."
     return f"{facts.machine}: {facts.deed.noun} accepted", [
         *_outcome(facts),
-        *_findings(facts, hints=False),
+        *_findings(facts, hints=False, code=HOOK_FAILED),
         open_end if facts.ends_bill else "",
         *_receipt(facts),
     ]

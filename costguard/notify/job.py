@@ -78,7 +78,7 @@ class Told(NamedTuple):
     """Who was reached, by channel, and why other channels failed.
 
     ``answered``: the date at which each channel answered. ``waits``: the seconds from now for which a service wants to be left
-    alone, by channel.
+    alone, by channel. ``beside``: facts that the message got where it was written.
     """
 
     reached: Mapping[str, str] = {}
@@ -86,6 +86,7 @@ class Told(NamedTuple):
     error: str = ""
     answered: Mapping[str, float] = {}
     waits: Mapping[str, float] = {}
+    beside: Mapping[str, object] = {}
 
     def arrived(self, beyond: Container[str]) -> bool:
         """Whether people have it: where channels ``beyond`` the machine were asked, one of them must have taken it.

@@ -17,14 +17,14 @@ SHOWN = 5
 _GPU = re.compile(r"nvidia\d+")
 
 
-def with_processes(draft: Draft, settings: Mapping[str, object]) -> Draft:
-    """The message with ``processes`` and ``hidden_processes``; as it is where there is no GPU device, or nobody asks."""
+def found_processes(draft: Draft, settings: Mapping[str, object]) -> dict[str, object]:
+    """The facts ``processes``, ``more_processes`` and ``hidden_processes``; none where there is no GPU device, or nobody asks."""
     procfs, devfs = str(settings.get("procfs") or "/proc"), str(settings.get("devfs") or "/dev")
     if draft.kind not in KINDS or not any(map(_GPU.fullmatch, names_in(devfs))):
-        return draft
+        return {}
     found = holders.scan(procfs, SCAN_SECONDS)
     if not found.complete:
-        return draft
+        return {}
     named = Counter(
         clean(f"{one.name} of {one.user}") + (f" ({one.place})" if one.place else "")
         for one in found.holders
@@ -32,5 +32,4 @@ def with_processes(draft: Draft, settings: Mapping[str, object]) -> Draft:
     )
     shown = [name if count == 1 else f"{count} × {name}" for name, count in named.most_common(SHOWN)]
     more = sum(named.values()) - sum(count for _, count in named.most_common(SHOWN))
-    facts = {"processes": shown, "more_processes": more, "hidden_processes": found.hidden}
-    return draft._replace(facts={**facts, **draft.facts})
+    return {"processes": shown, "more_processes": more, "hidden_processes": found.hidden}

@@ -13,7 +13,7 @@ from costguard.notify.delivered import Delivered
 from costguard.notify.delivery import Delivery, channel_settings, deliver
 from costguard.notify.job import UNASKED, Draft, TellJob, Told
 from costguard.notify.message import Message
-from costguard.notify.processes import with_processes
+from costguard.notify.processes import found_processes
 from costguard.notify.terminal import clean
 from costguard.people import with_names
 from costguard.process.worker import serve
@@ -42,7 +42,8 @@ def tell(job: TellJob) -> Told:
         if found is None:
             return Told()
         draft = found._replace(id=f"summary-{found.facts.get('since') or ''}")  # the same at each try
-    message = written(with_processes(draft, job.settings), str(job.settings.get("hold_url") or ""))
+    beside = found_processes(draft, job.settings)
+    message = written(draft._replace(facts={**beside, **draft.facts}), str(job.settings.get("hold_url") or ""))
     login.keep(message, str(job.settings.get("runtime") or ""))
     channels = [name for name in job.channels if wants(channel_settings(job.settings, name), message)]
     if job.channels and not channels and message.kind != "warning":
@@ -58,7 +59,7 @@ def tell(job: TellJob) -> Told:
             _summarized(draft)
     elif draft.kind != "summary" and not job.again:
         reached_nobody(message, told)
-    return told
+    return told._replace(beside=beside)
 
 
 def _picture(draft: Draft, history: str) -> "DrawJob | None":

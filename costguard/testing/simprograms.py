@@ -4,12 +4,14 @@ A fault is a word that `costguard.testing.simhost.Faults.take` hands out; withou
 """
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from costguard.config.job import Configured
 from costguard.engine.policy import REPEATABLE
 from costguard.host.files import COMMITMENTS
 from costguard.notify.job import Told
+from costguard.notify.processes import KINDS
 from costguard.process.wire import to_line
 from costguard.process.worker import Done
 from costguard.readers.cloud.tags import asks, settings
@@ -399,6 +401,10 @@ class Actor(Program):
         self.report({"proof": "", **outcome}, 0.05)
 
 
+HELD_BY: Mapping[str, object] = {"processes": ["train of ann"], "more_processes": 0, "hidden_processes": 0}
+"""What the worker finds out itself about who holds the GPUs."""
+
+
 class Notifier(Program):
     """The notification worker."""
 
@@ -414,6 +420,7 @@ class Notifier(Program):
         self.host.later(self.child, delay, lambda: self.host.watch.message(self.world.instant(), message, delivered))
         reached = dict.fromkeys(channels, "1 terminal (pts/0)")
         fate = Told(reached) if delivered else Told(failed=dict.fromkeys(channels, "no terminal takes it"))
+        fate = fate._replace(beside=HELD_BY if message["kind"] in KINDS else {})
         if self.fault == "die_after":  # people got it, and the guard does not hear so
             self.end(delay + 0.01, -9)
             return

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from costguard.agent.loop import Loop
-from costguard.agent.recorder import Readings, Recorder
+from costguard.agent.recorder import Beside, Recorder
 from costguard.engine.events import Event
 from costguard.engine.machine import Step
 from costguard.engine.observation import Observation
@@ -76,7 +76,7 @@ class Unrecorded(Recorder):
     def tick(self, now: Instant, step: Step, seen: Observation, interval: float) -> None:
         """Nothing is counted."""
 
-    def note(self, event: Event, before: Core, step: Step, wall: float, readings: Readings) -> None:
+    def note(self, event: Event, before: Core, step: Step, wall: float, beside: Beside) -> None:
         """Nothing is kept."""
 
 

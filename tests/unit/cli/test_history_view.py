@@ -2,10 +2,14 @@
 
 import io
 
+import pytest
+
 from costguard.cli.history_view import incident_view, overview
 from costguard.cli.render import console, show
 from costguard.history.query import Day
 from costguard.history.story import Entry, IncidentSummary
+
+DONE = IncidentSummary("i1", 0.0, 9.0, "m", "i", "idle", "stop", "live", "", "acted", "done", "", 1, 0)
 
 
 def test_the_hours_of_a_day_have_one_unit() -> None:
@@ -18,9 +22,8 @@ def test_the_hours_of_a_day_have_one_unit() -> None:
 
 def test_a_long_heading_stays_beside_its_time() -> None:
     """So that the times can be read down the left edge, also where a heading takes several lines."""
-    head = IncidentSummary("i1", 0.0, 9.0, "m", "i", "idle", "stop", "live", "", "acted", "done", "", 1, 0)
     file = io.StringIO()
-    show(console(file), incident_view("/h", head, [Entry(5.0, "NOT delivered: " + "word " * 40, ("below",))], [], {}))
+    show(console(file), incident_view("/h", DONE, [Entry(5.0, "NOT delivered: " + "word " * 40, ("below",))], [], {}))
     lines = file.getvalue().splitlines()
     first = next(number for number, line in enumerate(lines) if "NOT delivered" in line)
     assert [line[:10].strip() for line in lines[first + 1 :]] == [""] * len(lines[first + 1 :])
@@ -29,7 +32,25 @@ def test_a_long_heading_stays_beside_its_time() -> None:
 
 def test_one_message_is_no_messages() -> None:
     """A count and its noun agree."""
-    head = IncidentSummary("i1", 0.0, 9.0, "m", "i", "idle", "stop", "live", "", "acted", "done", "", 1, 0)
     file = io.StringIO()
-    show(console(file), incident_view("/h", head, [], [], {}))
+    show(console(file), incident_view("/h", DONE, [], [], {}))
     assert "people    1 message delivered\n" in file.getvalue()
+
+
+@pytest.mark.parametrize(("incidents", "words"), [([], "Nothing was recorded"), ([DONE], "No hours were recorded")])
+def test_an_incident_without_hours_is_not_nothing(incidents: list[IncidentSummary], words: str) -> None:
+    """A stop within the first minutes of a record: who reads of it does not read first that there is nothing."""
+    file = io.StringIO()
+    show(console(file), overview("/h", 0.0, [], incidents, []))
+    assert f"{words} in this time" in file.getvalue()
+
+
+@pytest.mark.parametrize("head", ["Receipt: ", "To start it again: `"])
+def test_what_is_copied_from_a_story_stands_on_one_line(head: str) -> None:
+    """However long it is, in a file as on a narrow terminal; sentences are wrapped."""
+    long = head + '{"instance":"' + "0123456789 " * 40 + '"}'
+    file = io.StringIO()
+    show(console(file), incident_view("/h", DONE, [Entry(5.0, "told: accepted", (long, "word " * 40))], [], {}))
+    lines = file.getvalue().splitlines()
+    assert " " * 10 + long in lines
+    assert max(len(line) for line in lines if long not in line) <= 100

@@ -39,6 +39,14 @@ def test_a_receipt_is_found_in_the_words_around_it(words: str) -> None:
     assert receipt.line({}) == ""
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\n          "])
+def test_a_receipt_that_a_screen_has_broken_is_put_together(end: str) -> None:
+    """At every place where it may have been: not before a blank, which would belong to what the screen has put there."""
+    line = receipt.line(RECEIPT)
+    places = [at for at in range(1, len(line)) if line[at] != " "]
+    assert all(receipt.parse(line[:at] + end + line[at:]) == RECEIPT for at in places)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [

@@ -14,7 +14,10 @@ from costguard.agent.loop import Loop
 from costguard.history.query import Event
 from costguard.history.story import IncidentSummary, story, summaries
 from costguard.host.ports import Instant
+from costguard.notify.compose import compose
+from costguard.notify.processes import KINDS
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
+from costguard.testing.simprograms import HELD_BY
 
 DAY = [Phase(600, 0.0), Phase(3600, 0.9, jitter=0.05), Phase(4000, 0.0), Phase(9**9, 0.9)]
 
@@ -122,6 +125,31 @@ def test_every_minute_is_recorded_once() -> None:
     assert seconds == pytest.approx(20000.0, abs=25.0), "but for what the reader had not told at the end"
     works = sum(row["works"] for batch in host.world.history for row in batch["machine"])
     assert works == pytest.approx(3600.0 + 11800.0, abs=60.0)
+
+
+def test_the_story_has_every_message_as_it_was_sent() -> None:
+    """With what the guard knows beside the engine, as whose task it is, and with what the sender found out: who held the GPUs."""
+    sent: dict[str, tuple[str, ...]] = {}
+
+    class Sent(Journal):
+        def message(self, now: object, message: dict[str, Any], delivered: bool) -> None:
+            beside = HELD_BY if message["kind"] in KINDS else {}
+            text = compose(message["kind"], {"machine": "node", **beside, **message["facts"]})
+            sent[f"told: {text.title}"] = tuple(text.body.splitlines())
+
+    host = SimHost(Machine(gpus=1, script=DAY), seed=3, until=20000.0, watch=Sent())
+    host.world.history = deque()
+    host.world.at(4700.0, lambda: hold_it(host))
+    config = {
+        **effective(kill_duration=1800.0, mode="live", kill_action="command"),
+        "guarded": {"words": "job 7", "owner": "ann"},
+    }
+    loop = Loop(host, config, host.start())
+    loop.run()
+    told = {entry.title: entry.lines for entry in story(events(host)) if entry.title.startswith("told: ")}
+    assert told == sent
+    assert len(told) > 4
+    assert any("train of ann" in line for lines in told.values() for line in lines)
 
 
 def test_a_warning_that_nobody_got_is_told_as_that() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from costguard.notify.compose import compose
 from costguard.notify.job import Draft
-from costguard.notify.processes import with_processes
+from costguard.notify.processes import found_processes
 from tests.unit.test_holders import DOCKER, process
 
 CANARY = "c4n4ry-s3cret"
@@ -16,7 +16,7 @@ CANARY = "c4n4ry-s3cret"
 
 def warned(folder: Path, kind: str = "warning") -> str:
     settings = {"procfs": str(folder / "proc"), "devfs": str(folder / "dev")}
-    return compose(kind, with_processes(Draft("m", kind, facts={"reason": "idle"}), settings).facts).body
+    return compose(kind, {"reason": "idle", **found_processes(Draft("m", kind), settings)}).body
 
 
 @pytest.fixture
