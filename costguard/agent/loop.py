@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costguard.agent import journal
+from costguard.agent import journal, task_words
 from costguard.agent.circumstances import Circumstances
 from costguard.agent.cloud_side import CloudSide
 from costguard.agent.config_checksum import checksum
@@ -29,6 +29,7 @@ from costguard.agent.summary import SummaryPart
 from costguard.agent.tag_settings import changes
 from costguard.agent.task import Part
 from costguard.agent.workers import Workers
+from costguard.engine.deeds import deed_of
 from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Save, Tell
 from costguard.engine.events import Began, Event, Leaving, Outcome, Tick
 from costguard.engine.idleness import concerned
@@ -174,6 +175,7 @@ class Loop:
             "source": self.config.get("source"),
             "origin": self.config.get("origin") or self.config.get("source") or "the built-in defaults",
             "instance": self.boot.instance,
+            "task": task_words.in_status(self.config),
             "interval": self.policy.interval,
             "cloud": {**self.cloud.facts, **self.cloud.message_facts},
             "place": {"host": self.config["host"], "cloud": self.config.get("cloud", {})},
@@ -441,9 +443,11 @@ class Loop:
         """What every message gets beside the engine's own facts."""
         facts = {"sentence": str(self._last.sentence), "readings": self._readings(), **self.cloud.message_facts}
         seen = {"keeps": self.host_side.words(at), "lately": self.host_side.lately(at)}
-        if guarded := self.config.get("guarded"):
-            facts["task"] = guarded["words"] + (f" of {guarded['owner']}" if guarded.get("owner") else "")
-        return {**facts, **{name: words for name, words in seen.items() if words}}
+        return {
+            **facts,
+            **task_words.in_messages(self.config),
+            **{name: words for name, words in seen.items() if words},
+        }
 
     def _circumstances(self) -> Circumstances:
         state, core = self._last.state, self._last.state.core
@@ -653,7 +657,8 @@ class Loop:
         if self._await_the_last(now) and self.workers.cut_off():
             self._await_the_last(self.host.clock())
         self.workers.abandon_all("tell", "prepare", "check", "confirm")  # events meanwhile may have started some
-        self.host.say("<5>stopped; this machine is not guarded any more")
+        ward = deed_of(self.policy.kill_action, in_task=bool(self.config.get("guarded"))).ward
+        self.host.say(f"<5>stopped; this {ward.noun} is not guarded any more")
 
     def _await_the_last(self, since: Instant) -> bool:
         """Wait for files and messages; False when somebody asked a second time for the end."""

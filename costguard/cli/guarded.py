@@ -11,6 +11,7 @@ def task_of(effective: Mapping[str, Any]) -> dict[str, str]:
 
     Raises CostguardError where the action would end a task, and this is none: nothing would ever be ended.
     """
+    from costguard.agent.task_words import ADVICE
     from costguard.engine.policy import END_TASK
     from costguard.tasks.choose import NoTaskError, TaskAccess, choose
 
@@ -28,4 +29,5 @@ def task_of(effective: Mapping[str, Any]) -> dict[str, str]:
     found = {"scheduler": chosen.scheduler.name, "id": task.id, "words": task.words, "owner": task.owner}
     found["tells"] = "yes" if getattr(chosen.scheduler, "tells", False) is True else ""
     found |= {f"own_{name}": text for name, text in task.details.items()}
+    found |= {f"{ADVICE}{name}": text for name, text in task.advice._asdict().items()}
     return {name: text for name, text in found.items() if text}

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from costguard.cli.render import clean, whole
+from costguard.engine.deeds import DEEDS, deed_of
 from costguard.engine.reasons import REASONS
 from costguard.engine.words import duration, percent, several
 from costguard.history.keepers import Keeper
@@ -114,12 +115,16 @@ def _hours(seconds: float) -> str:
 def _incidents(incidents: Sequence[IncidentSummary]) -> Table:
     table = _table(fixed=3)
     for incident in reversed(incidents):
-        what = f"{clean(incident.action)}, {TITLES.get(incident.reason, clean(incident.reason))}"
+        what = f"{_deed(incident.action)}, {TITLES.get(incident.reason, clean(incident.reason))}"
         outcome = Text(clean(incident.words), style=COLOURS.get(incident.result, ""))
         if lost := incident.undelivered:
             outcome.append(f" ({lost} of {several(incident.delivered + lost, 'message')} reached nobody)", "red")
         table.add_row(_moment(incident.opened), clean(incident.id), what, outcome)
     return table
+
+
+def _deed(action: str) -> str:
+    return deed_of(action).word.removeprefix("the ") if action in DEEDS else clean(action)
 
 
 def _keepers(kept: Sequence[Keeper]) -> Table:
@@ -159,8 +164,9 @@ def incident_view(
     mode = "DRY RUN" if head.mode != "live" else "live"
     owner = f" (requested by {clean(head.owner)})" if head.owner else ""
     lines = [
-        f"machine   {clean(head.machine)} ({clean(head.instance)})",
-        f"reason    {reason}{owner}; {clean(head.action)}, {mode}",
+        *([f"task      {clean(head.task)}"] if head.task else []),
+        f"machine   {clean(head.machine)}" + (f" ({clean(head.instance)})" if not head.task else ""),
+        f"reason    {reason}{owner}; {_deed(head.action)}, {mode}",
         f"opened    {_moment(head.opened)}, last entry {_moment(head.last)} (all times {_zone()})",
         f"ended     {clean(head.words)}" + (f"; proof: {clean(head.proof)}" if head.proof else ""),
         f"people    {several(head.delivered, 'message')} delivered{_lost(head)}",

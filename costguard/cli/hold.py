@@ -133,7 +133,7 @@ def _extend(state_dir: str | None, ask: dict[str, Any], *, as_json: bool) -> Non
     )
     if cut := clean(answer["words"]).partition(" (")[2]:
         click.echo(f"{cut[0].upper()}{cut[1:].removesuffix(')')}.")
-    click.echo("The rule for idle machines applies as before. To take it back: `costguard release`.")
+    click.echo("The rule for idle time applies as before. To take it back: `costguard release`.")
 
 
 def _granted(report: dict[str, Any]) -> dict[str, Any] | None:
@@ -145,6 +145,7 @@ def _granted(report: dict[str, Any]) -> dict[str, Any] | None:
 def described(report: dict[str, Any], asked: float) -> list[str]:
     """Who, until when, and what it means for work and bill."""
     from costguard.cli.render import clean, moment
+    from costguard.engine.deeds import deed_of
     from costguard.engine.words import duration
 
     hold = _granted(report)
@@ -160,8 +161,9 @@ def described(report: dict[str, Any], asked: float) -> list[str]:
         lines.append(f"The hold of {clean(last['owner'])} lasts longer, until {moment(last['until'], report['time'])}.")
         hold = last
     if report["mode"] == "live":
-        lines.append(f"No {report['action']} before then, so the machine is billed at least until then.")
+        deed = deed_of(report["action"], in_task=bool(report["agent"].get("task")))
+        lines.append(f"{deed.no.capitalize()} before then, {deed.ward.still}.")
     else:
-        lines.append("The agent is in dry run: it stops nothing anyway.")
+        lines.append("The agent is in dry run: it does nothing anyway.")
     lines.append("Then the rules apply again, and a warning comes first. To end the hold early: `costguard release`.")
     return lines

@@ -17,7 +17,9 @@ def quiet_for(report: Report) -> float | None:
 
 
 def rate_of(report: Report) -> Rate | None:
-    """What an hour of this machine costs; None when that is unknown."""
+    """What an hour of this machine costs; None when that is unknown, and for a task, whose GPUs need not be all of it."""
+    if report["agent"].get("task"):
+        return None
     known = (report["agent"].get("cloud") or {}).get("price") or {}
     return rate(report.get("price_per_hour"), report.get("currency"), known)
 

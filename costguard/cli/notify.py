@@ -155,8 +155,8 @@ def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arriva
     machine = os.uname().nodename
     title = f"Test: messages of costguard on {machine} arrive here"
     body = (
-        f"Sent by `costguard notify test` (uid {os.geteuid()}). Nothing happens to the machine.\n"
-        "Before costguard stops it, a warning comes this way, with the command that postpones the stop: `costguard hold 2h`."
+        f"Sent by `costguard notify test` (uid {os.geteuid()}). Nothing else happens.\n"
+        "Before costguard acts, a warning comes this way, with the command that postpones it (`costguard hold`)."
     )
     draft = Draft(f"test-{os.getpid()}-{time.time():.0f}", "test", "critical", title=title, body=body)
     job = TellJob(

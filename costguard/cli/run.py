@@ -38,6 +38,7 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     It runs until it is stopped. Without --live it only says what it would do. On a machine without NVIDIA
     hardware it says so and exits with code 0; with code 3 if another agent uses the same folder.
     """
+    from costguard.agent.task_words import name
     from costguard.cli.guarded import task_of
     from costguard.cli.hardware import nvidia_hardware
     from costguard.cli.instance import instance_of
@@ -51,7 +52,7 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     from costguard.trust import clean
 
     if program:
-        message = f"`costguard run` guards this machine and starts no program, so {program[0]} would not run"
+        message = f"`costguard run` guards a machine, or a task, and starts no program, so {program[0]} would not run"
         raise CostguardError(message, f"`costguard exec -- {shlex.join(program)}` guards that one command")
     loaded = load(_absolute(arguments), os.environ, run_by=os.geteuid())
     if nvidia_hardware(loaded.settings.host.model_dump(mode="json")) is False:
@@ -62,11 +63,12 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     channels = loaded.settings.notify.model_dump(mode="json")["channels"]
     lacking = [lack._replace(certain=True) for lack in lacks(channels)]  # this process becomes the agent
     mode, idle, *_rest = summary(loaded.settings, lacking)
-    if not _taken(loaded.paths):  # else the guard names the other agent, and this would be untrue
-        about = f"Settings: {origin(loaded)}; state in {loaded.paths.state}. For details: `costguard config check`."
-        _say(f"costguard watches this machine. {mode}", idle, about)
     effective = build(loaded)
     guarded = task_of(effective)
+    if not _taken(loaded.paths):  # else the guard names the other agent, and this would be untrue
+        about = f"Settings: {origin(loaded)}; state in {loaded.paths.state}. For details: `costguard config check`."
+        what = name(guarded) if guarded else "this machine"
+        _say(f"costguard watches {what}. {mode}", idle, about)
     environment, left_out = clean(os.environ, os.geteuid())
     _say(*left_out)
     try:
@@ -79,7 +81,7 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
         exec_guard(effective | own, environment)
     except OSError as error:
         raise CostguardError(
-            f"the guard could not be started ({_named(error)}); nothing watches this machine",
+            f"the guard could not be started ({_named(error)}); nothing is watched",
             "check that Python and costguard are still where they were installed, or install again",
             1,
         ) from error

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from costguard.cli import idle_cost
 from costguard.cli.render import COLOURS, bar, clean, moment, percent, sentence
+from costguard.engine.deeds import DEEDS, Deed, deed_of
 from costguard.engine.narrate import below, unreached
 from costguard.engine.policy import Policy
 from costguard.engine.reasons import OWN_REASONS, REASONS, Reason
@@ -56,10 +57,15 @@ def view(report: Report, screen: Console) -> RenderableType:
     return Group(*parts, facts)
 
 
+def deed(report: Report) -> Deed:
+    """How to speak of what would be done, and to what."""
+    return deed_of(report["action"], in_task=bool(report["agent"].get("task")))
+
+
 def _rule(report: Report) -> Text:
-    mode = "LIVE" if report["mode"] == "live" else "DRY RUN, nothing is stopped"
+    mode = "LIVE" if report["mode"] == "live" else f"DRY RUN, {deed(report).none}"
     below = f"{judged(report)} below {share(report['threshold'])} for {duration(report['window'])}"
-    return Text(f"{mode} · {report['action']} after {below}", style="dim")
+    return Text(f"{mode} · {deed(report).word} after {below}", style="dim")
 
 
 def judged(report: Report) -> str:
@@ -123,12 +129,15 @@ def _paragraph(gpu: _Row) -> Iterator[RenderableType]:
 
 
 def _facts(report: Report) -> Iterator[tuple[str, list[RenderableType]]]:
-    yield "Keeps it up", [Text(words) for words in keeps_up(report)]
+    ward = deed(report).ward
+    if task := report["agent"].get("task"):
+        yield "Guards", [Text(clean(words)) for words in _guarded(task)]
+    yield ward.keeps, [Text(words) for words in keeps_up(report)]
     if seen := senses(report):
         yield "Senses", [Text(words, style="dim") for words in seen]
     if found := findings(report):
         yield "Notes", [Text(words) for words in found]
-    yield "Would stop it", [Text(words) for words in would_stop(report)]
+    yield ward.would, [Text(words) for words in would_stop(report)]
     if words := idle_cost.words(report):
         yield "Idle cost", [Text(clean(words))]
     yield "Who decides", [Text(words) for words in who(report)]
@@ -141,6 +150,22 @@ def _facts(report: Report) -> Iterator[tuple[str, list[RenderableType]]]:
     yield "Agent", [Text(words, style="dim") for words in _agent(report)]
 
 
+def _guarded(task: Report) -> Iterator[str]:
+    """The task, and how its owner reaches, ends and starts it."""
+    owner = f" of {task['owner']}" if task["owner"] else ""
+    yield f"{task['words']}{owner} ({task['scheduler']})"
+    advice = task["advice"]
+    titles = {
+        "reach": "from elsewhere: `{}`",
+        "end": "to end it: {}",
+        "show": "its state: {}",
+        "again": "to start it again: {}",
+    }
+    yield from (
+        title.format(advice[name].replace("{}", "costguard …")) for name, title in titles.items() if advice.get(name)
+    )
+
+
 def findings(report: Report) -> list[str]:
     """What the reader reports about a GPU, while it lasts."""
     gpus: Sequence[Report] = report["gpus"]
@@ -148,7 +173,7 @@ def findings(report: Report) -> list[str]:
 
 
 def keeps_up(report: Report) -> list[str]:
-    """Everything that keeps this machine from being stopped now."""
+    """Everything that keeps this machine, or this task, from being ended now."""
     gpus: Sequence[Report] = report["gpus"]
     lines = [f"held by {_hold(hold, report['time'])}" for hold in report["holds"]]
     lines += list(_vetoes(report))
@@ -165,7 +190,7 @@ def keeps_up(report: Report) -> list[str]:
     if not lines:
         lines.append(f"nothing: {_idle(report)}")
     if report["mode"] != "live":
-        lines.append("dry run: nothing is ever stopped")
+        lines.append(f"dry run: {deed(report).none}")
     return lines
 
 
@@ -177,7 +202,8 @@ def _vetoes(report: Report) -> Iterator[str]:
         blocks = "; it blocks every stop" if veto.get("hatch") and (veto["source"], veto["reason"]) in seen else ""
         yield clean(words + (", and unknown is never idle" if veto.get("unknown") else blocks))
     if report.get("kept_since") is not None:
-        yield f"without that it would have been stopped {duration(report['time'] - report['kept_since'])} ago"
+        past = deed(report).ward.past
+        yield f"without that it would have been {past} {duration(report['time'] - report['kept_since'])} ago"
 
 
 def _active(report: Report) -> Iterator[tuple[Report, Report]]:
@@ -226,19 +252,19 @@ def _idle(report: Report) -> str:
 
 def would_stop(report: Report) -> list[str]:
     """The reasons that could stop this machine, each with its time."""
-    now, incident = report["time"], report["incident"]
+    now, incident, action = report["time"], report["incident"], deed(report).word
     if report["phase"] in {"DONE", "FAILED"} or (incident and report["phase"] != "WARNING"):
-        return [f"{report['action']}: see above"]
+        return [f"{action}: see above"]
     if incident:
         title = TITLES.get(incident["reason"], clean(incident["reason"]))
         if incident["due"] is None:
             return [
-                f"{report['action']}, {duration(_policy(report).grace)} after the warning; reason: {title}; {_warning(report)}"
+                f"{action}, {duration(_policy(report).grace)} after the warning; reason: {title}; {_warning(report)}"
             ]
         when = f"at {moment(incident['due'], now)}" if incident["due"] > now else "as soon as it is ready"
-        return [f"{report['action']} {when}, reason: {title}{_told(incident)}"]
+        return [f"{action} {when}, reason: {title}{_told(incident)}"]
     refused = any(plan["action"] == report["action"] and plan["verdict"] in REFUSALS for plan in report["plans"])
-    lines = [f"{report['action']} cannot be carried out now (see Plans)"] if refused else []
+    lines = [f"{action} cannot be carried out now (see Plans)"] if refused else []
     coming = [
         (reason, report[f"{reason.name}_at"]) for reason in OWN_REASONS if report.get(f"{reason.name}_at") is not None
     ]
@@ -295,7 +321,8 @@ def _told(incident: Report) -> str:
 
 def who(report: Report) -> list[str]:
     """Which command changes it, and for whom."""
-    more = "any user of this machine: `costguard hold 2h --reason WHY` postpones it"
+    where = "where it runs" if report["agent"].get("task") else "of this machine"
+    more = f"any user {where}: `costguard hold 2h --reason WHY` postpones it"
     if report.get("hold_left", 1.0) < 1.0:
         more = f"root: `costguard hold 2h`; users' hold time (hold.total) is used up; {NEW_HOLDS}"
     if report["phase"] in {"ACTING", "CONFIRMING"}:
@@ -323,7 +350,8 @@ def _past_deadline(report: Report) -> list[str]:
 def _plan(plan: Report) -> Iterator[RenderableType]:
     good = plan["verdict"] in {"go", "consequences"}
     words = VERDICT_WORDS.get(plan["verdict"], plan["verdict"])
-    yield Text(f"{plan['action']}: {words}", style=GOOD if good else BAD)
+    named = deed_of(plan["action"]).word if plan["action"] in DEEDS else clean(plan["action"])
+    yield Text(f"{named}: {words}", style=GOOD if good else BAD)
     for _code, text, hint in plan["findings"]:
         yield Padding(Text(clean(text)), (0, 0, 0, 2))
         if hint:

@@ -134,6 +134,13 @@ def _may(effective: Mapping[str, Any], report: Mapping[str, Any] | None, action:
     if hatch := escape_hatch(effective["host"]["procfs"]):
         message = f"the kernel parameter {hatch} keeps this machine up"
         raise CostguardError(message, "boot without the parameter, or stop the machine in the cloud's console", REFUSED)
+    if task := (report or {}).get("agent", {}).get("task"):
+        end = task["advice"].get("end") or f"with {task['scheduler']}"
+        raise CostguardError(
+            f"this guard is {task['words']}'s, and stops no machine; {NOTHING_DONE}",
+            f"to end it now: {end}",
+            USAGE,
+        )
     if action not in ACTIONS:
         message = f"kill_action is {action!r}, which does not stop this machine"
         raise CostguardError(message, "name one that does: `costguard stop --action stop`", USAGE)

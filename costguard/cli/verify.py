@@ -54,7 +54,7 @@ def _receipt(given: str) -> dict[str, str]:
     except UnicodeDecodeError as error:
         raise CostguardError("this is not a receipt: it is not text", _HINT, USAGE) from error
     except ValueError as error:
-        raise CostguardError(f"this is not a receipt: {error}", _HINT, USAGE) from error
+        raise CostguardError(f"this is not a receipt of a stop: {error}", _HINT, USAGE) from error
 
 
 _HINT = "the message of the stop and `costguard history ID` show the receipt; it begins with {"

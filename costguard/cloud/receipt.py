@@ -61,6 +61,9 @@ def parse(text: str) -> dict[str, str]:
     found = json.loads(_WRAPPED.sub("", text[begin_at : end_at + 1]))
     if not isinstance(found, dict) or not all(isinstance(value, str) for value in found.values()):
         raise ValueError("a receipt is a JSON object of strings")
+    if found.get("scheduler") and found.get("task"):
+        shown = found.get("show") or f"{found['scheduler']} itself"
+        raise ValueError(f"it is of a task, {found['task']}, and of no bill: {shown} shows whether that has ended")
     missing = [name for name in NEEDED if not found.get(name)]
     if missing:
         raise ValueError(f"it lacks {', '.join(missing)}")

@@ -6,6 +6,7 @@ from costguard.config.addresses import Lack, gets_warnings
 from costguard.config.checks import ends_machine
 from costguard.config.schema import Settings
 from costguard.config.values import show_date, show_seconds, show_share
+from costguard.engine.deeds import deed_of
 from costguard.engine.policy import CLOUD_ACTIONS
 from costguard.masking import mask_all
 from costguard.record_address import outlives
@@ -47,7 +48,7 @@ def _warning(lack: Lack) -> str:
 def _mode(settings: Settings) -> str:
     if settings.mode == "live":
         return "LIVE: this configuration acts."
-    return "Dry run: nothing is stopped; messages say what would happen."
+    return f"Dry run: {deed_of(settings.kill_action).none}; messages say what would happen."
 
 
 def _idle(settings: Settings, lacking: Sequence[Lack]) -> str:

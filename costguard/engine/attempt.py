@@ -1,6 +1,7 @@
 """One attempt at an action: prepare, release, and find out what became of it."""
 
 from costguard.engine import deadlines
+from costguard.engine.deeds import deed_of
 from costguard.engine.effects import Abandon, Confirm, Go, Leave, Prepare
 from costguard.engine.events import Outcome
 from costguard.engine.plans import REFUSED, first_link, refusal, third_stop
@@ -25,11 +26,8 @@ CONFIRM_WITHIN_SECONDS = deadlines.HAPPENS_WITHIN_SECONDS
 STOPPING_WITHIN_SECONDS = deadlines.STOPS_WITHIN_SECONDS
 """How long a machine that is seen stopping may take."""
 
+NOTHING_HAPPENED = "the request was accepted, and nothing has happened"
 UNDER_WAY = {"accepted": CONFIRM_WITHIN_SECONDS, "pending": STOPPING_WITHIN_SECONDS}
-NOT_DONE = {
-    "accepted": "the request was accepted, and nothing has happened",
-    "pending": "the machine began to stop, and has not stopped",
-}
 
 ENDS = {"acted": "done", "would": "would_act", "cannot": "cannot", "unknown": "outcome_unknown"}
 GOOD = frozenset({"acted", "would"})
@@ -275,6 +273,7 @@ def confirm_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
         pause = min(CONFIRM_EVERY_SECONDS, max(FIRST_CONFIRM_SECONDS, waited))
         turn.attempt = turn.attempt._replace(confirm_at=event.at + pause)
     elif event.status in UNDER_WAY:
-        _next_link(turn, incident, f"{NOT_DONE[event.status]} after {waited / 60.0:.0f} min", event.at)
+        seen = deed_of(incident.action).not_done if event.status == "pending" else NOTHING_HAPPENED
+        _next_link(turn, incident, f"{seen} after {waited / 60.0:.0f} min", event.at)
     else:
         finish(turn, "unknown", event.detail)

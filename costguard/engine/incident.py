@@ -125,7 +125,7 @@ def _warning(turn: Turn, incident: Incident, *, bridged: bool, watched: bool) ->
     blocked, attempt = standing.state == "blocked", incident.attempt
     if not (watched if incident.by_person else bridged):  # a person has looked at the GPUs of the moment of asking
         again = "" if incident.by_person else "; a new countdown begins unless work is seen"
-        hole = "the guard did not see the machine for a while" + again
+        hole = "the guard saw nothing for a while" + again
         why = "work was seen" if works_now(turn.state) else hole
         back_to_watching(turn, f"costguard runs again; {why}" if incident.announcement.unguarded else why)
     elif standing.state == "no":

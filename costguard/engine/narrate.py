@@ -1,6 +1,7 @@
 """The one sentence of a tick: state, cause, next step."""
 
 from costguard.engine import obstacles, overdue
+from costguard.engine.deeds import Deed, deed_of
 from costguard.engine.reasons import DEADLINE, OWN_REASONS, Moment, earliest, reason_of, veto_words
 from costguard.engine.rules import Rules
 from costguard.engine.saving import hook_works
@@ -15,18 +16,22 @@ GPUS_NAMED = 8
 QUIET_THRESHOLD_LIMIT = 0.05
 """The highest threshold below which a GPU is called quiet."""
 
-NO_BILL = frozenset(("command", "end_process", "end_task", "reboot"))
-"""Actions of which nobody knows that they end a bill."""
-
 STARTING = "STARTING"
 """The one state that is over by time alone."""
 
 ON_DONE = {
-    "acted": "{action} was carried out",
-    "would": "DRY RUN: {action} would have been carried out",
-    "cannot": "{action} cannot be carried out",
-    "unknown": "the outcome of {action} is unknown; it is not retried",
+    "acted": "{ended}",
+    "would": "DRY RUN: {word} would have been carried out",
+    "cannot": "{word} cannot be carried out",
+    "unknown": "the outcome of {word} is unknown; it is not retried",
 }
+"""How an incident ended, by its code; see `was_done`."""
+
+
+def was_done(done: str, action: str) -> str:
+    """How an incident ended whose last action is this."""
+    deed = deed_of(action)
+    return ON_DONE[done].format(word=deed.word, ended=deed.ended or f"{deed.word} was carried out")
 
 
 def status_word(state: State, rules: Rules) -> str:
@@ -121,7 +126,8 @@ class Sentence:
     def _next(self) -> str:
         """What would happen when, and who can change it."""
         core, rules = self._state.core, self._rules
-        action, detail = action_of(core.incident, rules), core.incident.detail if core.incident else ""
+        deed = deed_of(action_of(core.incident, rules))
+        action, detail = deed.word, core.incident.detail if core.incident else ""
         if core.phase == WARNING:
             return self._countdown(action)
         if core.phase == ACTING:
@@ -129,15 +135,15 @@ class Sentence:
         if core.phase == CONFIRMING:
             return f"{action} was requested; {'checking the outcome' if detail else 'waiting for confirmation'}"
         if core.phase == FAILED:
-            bill = "" if action in NO_BILL else "THE BILL GOES ON; "
+            bill = "THE BILL GOES ON; " if deed.ends_bill else ""
             return f"{action} FAILED ({detail}); {bill}{self._after_failure()}"
         if core.phase == DONE:
-            done = ON_DONE[core.ending.done].format(action=action)
+            done = was_done(core.ending.done, action_of(core.incident, rules))
             return done + (f" ({detail})" if detail else "") + "; watching resumes when work is seen"
         if obstacle := obstacles.obstacle(core, rules):
             held = core.people.holds and core.notice.due is None and not obstacles.forbidden(core, rules)
             return obstacle + (f" until {self._at(max(hold.until for hold in core.people.holds))}" if held else "")
-        return self._outlook(action)
+        return self._outlook(deed)
 
     def _kept_until(self, moment: Moment) -> str:
         """What would end it, where what senses see is all that keeps the machine up; else empty."""
@@ -193,9 +199,9 @@ class Sentence:
         holder = "somebody" if core.people.charged < rules.policy.hold_total else "root"
         return f"{would} {when}, unless {work}{holder} runs `costguard hold 2h`{nobody}"
 
-    def _outlook(self, action: str) -> str:
+    def _outlook(self, deed: Deed) -> str:
         state, rules, core = self._state, self._rules, self._state.core
-        policy = rules.policy
+        policy, action = rules.policy, deed.word
         moment = Moment(state, rules, self._wall, core.clocks.synced)
         times = [(earliest(reason, moment), reason) for reason in OWN_REASONS if reason.applies(policy)]
         would = "" if policy.mode == "live" else "DRY RUN: "
@@ -213,15 +219,15 @@ class Sentence:
             if any(t.busy for t in state.tracks):
                 return f"work is never stopped; {action} needs {duration(policy.kill_duration)} below {percent(rules.quiet_threshold)}"
             if core.selection.unmatched:
-                return "no stop until every name in gpu_devices matches a GPU"
+                return f"{deed.no} until every name in gpu_devices matches a GPU"
             if (
                 core.signals.unknown_since is not None
                 or core.signals.armed_at is not None
                 or policy.arm_duration is None
             ):
-                return "no stop until every GPU can be read"
+                return f"{deed.no} until every GPU can be read"
             share = percent(policy.arm_threshold)
-            return f"waiting for load above {share} for {duration(policy.arm_duration or 0.0)}; until then nothing stops it"
+            return f"waiting for load above {share} for {duration(policy.arm_duration or 0.0)}; until then {deed.none}"
         later, end = _later(rules, "later"), _end(rules, "work is seen")
         soon = f"at {self._at(at)}" if at > state.at else "now"
         unless = "" if why == DEADLINE.outlook(policy) and policy.stop_busy else f", unless {end}"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from costguard.engine import obstacles, overdue
 from costguard.engine.attempt import abandon
+from costguard.engine.deeds import deed_of
 from costguard.engine.effects import Answer
 from costguard.engine.events import AskExtend, AskHold, AskRelease, AskStop
 from costguard.engine.incident import back_to_watching, open_incident
@@ -120,27 +121,12 @@ def _take_back(turn: Turn, event: AskRelease) -> tuple[Hold, ...]:
     return tuple(one for one in ended if one.until > event.at)
 
 
-BEGUN = {
-    "command": "the command has already been started",
-    "end_process": "the processes are already being ended",
-    "end_task": "the end of the task has already been requested",
-}
-"""What has begun of an action that asks nobody."""
-
-ENDED = {
-    "command": "the command was run",
-    "end_process": "the processes were ended",
-    "end_task": "the task was ended",
-}
-"""What such an action has done."""
-
-
 def _too_late(turn: Turn) -> str:
-    action = action_of(turn.core.incident, turn.rules)
+    deed = deed_of(action_of(turn.core.incident, turn.rules))
     if turn.core.phase == DONE:
         since = duration(turn.at - turn.core.ending.since)
-        return f"too late: {ENDED.get(action, f'the {action} was carried out')} {since} ago; watching resumes when work is seen"
-    return f"too late: {BEGUN.get(action, f'the {action} has already been requested')}"
+        return f"too late: {deed.ended or f'the {deed.word} was carried out'} {since} ago; watching resumes when work is seen"
+    return f"too late: {deed.begun or f'the {deed.word} has already been requested'}"
 
 
 def _no_hold(turn: Turn, key: str, seconds: float, uid: int | None) -> str:
@@ -153,7 +139,7 @@ def _no_hold(turn: Turn, key: str, seconds: float, uid: int | None) -> str:
     others = [held for held in core.people.holds if held.uid != ROOT]
     if uid != ROOT and len(others) >= HOLDS_KEPT and all(held.key != key for held in others):
         last = duration(max(held.until for held in others) - turn.at)
-        return f"refused: {HOLDS_KEPT} users already hold this machine, for at least {last}; root can hold it longer"
+        return f"refused: {HOLDS_KEPT} users already hold it, for at least {last}; root can hold it longer"
     return ""
 
 
@@ -168,7 +154,7 @@ def _used_up(core: Core, policy: Policy, key: str) -> str:
     whose, limit = ("all users'", policy.hold_total) if whole else ("your", policy.hold_share)
     return (
         f"refused: {whose} holds since work was last seen have used up the limit of {duration(limit)}; "
-        "root can hold this machine"
+        "root can hold it longer"
     )
 
 
@@ -193,7 +179,7 @@ def _end_countdown(turn: Turn, owner: str) -> None:
     """A hold ends a countdown, and is told itself; a person's own stop is taken back aloud."""
     incident = turn.core.incident
     if incident is not None and incident.by_person:
-        back_to_watching(turn, f"{owner} holds this machine")
+        back_to_watching(turn, f"{owner} holds it")
         return
     abandon(turn)
     turn.watch()

@@ -6,17 +6,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from costguard.engine.narrate import ON_DONE, unreached
+from costguard.engine.deeds import deed_of
+from costguard.engine.narrate import ON_DONE, unreached, was_done
 from costguard.engine.state import PERSON
 from costguard.engine.words import percent, several
 from costguard.history.query import Event
 from costguard.notify.job import HELD_BACK, UNHEARD
+from costguard.plans import VERDICT_WORDS
 
 RESULTS = {
     "open": "still open when last recorded",
     "requested": "requested; the outcome is not recorded",
     "asked": "requested; its worker was lost, and the outcome is being checked",
-    "accepted": "accepted; whether the machine stopped is not recorded",
+    "accepted": "accepted; what came of it is not recorded",
     "acted": "done",
     "would": "dry run: it would have been done",
     "cannot": "could not be carried out",
@@ -48,6 +50,7 @@ class IncidentSummary(NamedTuple):
     undelivered: int
     unreached: bool = False  # the warning reached nobody, and the countdown went on
     only: str = ""  # or nobody but these terminals
+    task: str = ""  # of a scheduler, where one was guarded
 
 
 class Entry(NamedTuple):
@@ -69,7 +72,7 @@ def summaries(events: Iterable[Event]) -> list[IncidentSummary]:
 
 def summary(events: Sequence[Event]) -> IncidentSummary:
     """One incident from its events (at least one)."""
-    known: dict[str, str] = dict.fromkeys(("reason", "action", "mode", "owner", "proof"), "")
+    known: dict[str, str] = dict.fromkeys(("reason", "action", "mode", "owner", "proof", "task"), "")
     result, words = "open", ""
     delivered = undelivered = 0
     alone, only = False, ""
@@ -95,6 +98,7 @@ def summary(events: Sequence[Event]) -> IncidentSummary:
     return IncidentSummary(
         first.incident, first.wall, events[-1].wall, first.machine, first.instance, known["reason"], known["action"],
         known["mode"], known["owner"], result, words or RESULTS[result], known["proof"], delivered, undelivered, alone, only if alone else "",
+        known["task"],
     )  # fmt: skip
 
 
@@ -152,7 +156,7 @@ def story(events: Iterable[Event]) -> list[Entry]:
 
 def _entry(event: Event, asked: str, beside: Mapping[str, Any]) -> Entry:
     data = event.data
-    action = data.get("action") or asked.partition(" ")[2]
+    action = str(data.get("action") or asked.partition(" ")[2])
     if event.kind == "told":
         return Entry(event.wall, *message(event, beside))
     if event.kind == "phase":
@@ -160,14 +164,16 @@ def _entry(event: Event, asked: str, beside: Mapping[str, Any]) -> Entry:
     if event.kind == "outcome":
         return Entry(event.wall, *_outcome(data, asked))
     if event.kind == "go":
-        return Entry(event.wall, f"{action} was started, on these readings:", readings(data.get("readings")))
+        return Entry(
+            event.wall, f"{deed_of(action).word} was started, on these readings:", readings(data.get("readings"))
+        )
     if event.kind == "hook":
         return Entry(event.wall, f"hook {data.get('step')}: {data.get('status')}", (str(data.get("detail") or ""),))
     if event.kind == "delivery":
         return Entry(event.wall, _delivery(data), _answered(data))
     title = {
-        "prepare": f"a worker plans {action}, authenticates and waits",
-        "confirm": f"checking the outcome of {action}",
+        "prepare": f"a worker plans {deed_of(action).word}, authenticates and waits",
+        "confirm": f"checking the outcome of {deed_of(action).word}",
         "abandon": f"the waiting worker was stopped; it had done nothing (attempt {data.get('effect')})",
         "released": f"{data.get('owner')} ran `costguard release`",
         "lost": lost_rows(data),
@@ -249,9 +255,9 @@ def _plan(data: Mapping[str, Any]) -> tuple[str, ...]:
     plan = data.get("plan")
     lines = []
     if data.get("to") == "DONE" and data.get("done") in ON_DONE:
-        lines.append(ON_DONE[str(data["done"])].format(action=data.get("action")))
+        lines.append(was_done(str(data["done"]), str(data.get("action"))))
     if data.get("to") == "WARNING" and isinstance(plan, list) and len(plan) == 2:
-        lines.append(f"plan for {data.get('action')}: {plan[0]}")
+        lines.append(f"plan for {deed_of(str(data.get('action'))).word}: {VERDICT_WORDS.get(plan[0], plan[0])}")
         lines += [f"  {finding[1]}" for finding in plan[1] if isinstance(finding, list) and len(finding) > 1]
     return tuple(lines)
 
@@ -276,4 +282,4 @@ def _outcome(data: Mapping[str, Any], asked: str) -> tuple[str, tuple[str, ...]]
         )
     shown = f" (proof: {proof})" if proof else ""
     what = {"prepare": "the worker reports", "confirm": "the check reports"}.get(kind, "outcome")
-    return f"{action}: {what}: {status}{shown}" + (f": {detail}" if detail else ""), lines
+    return f"{deed_of(action).word}: {what}: {status}{shown}" + (f": {detail}" if detail else ""), lines

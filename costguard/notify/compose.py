@@ -6,7 +6,8 @@ makes the text shorter, never wrong. Durations are seconds, loads 0 to 1, dates 
 ===================  ================================================================================
 machine              name of the machine (the worker fills in the host name)
 instance             id of the instance
-task                 the task that is guarded, and whose it is
+task                 the task that is guarded, and whose it is; ``advice`` of its scheduler (`costguard.tasks.api.Advice`),
+                     and ``folder``: that of its guard
 incident             id of the incident
 mode                 ``live``; anything else is a dry run
 action               ``stop``, ``terminate``, ``hibernate``, ``shutdown``, ``reboot``, ``command``, ``end_process``, ``end_task``
@@ -54,10 +55,12 @@ saved                estimated cost of that time, had it been on, in ``currency`
 ===================  ================================================================================
 """
 
+import re
+import shlex
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from costguard.engine.policy import END_TASK
+from costguard.engine.deeds import STARTABLE
 from costguard.engine.reasons import REASONS
 from costguard.engine.saving import HOOK_FAILED
 from costguard.engine.state import PERSON
@@ -90,7 +93,17 @@ def compose(kind: str, given: Mapping[str, object]) -> Text:
     dry = facts.dry or kind == "would_act"
     title, lines = _KINDS.get(kind, _other)(facts)
     lines = [*lines, *_footer(facts, stands=kind not in _SAID)]
-    return Text(("DRY RUN: " if dry else "") + title, "\n".join(line for line in lines if line), dry)
+    body = _reaching(facts, "\n".join(line for line in lines if line))
+    return Text(("DRY RUN: " if dry else "") + title, body, dry)
+
+
+_COMMAND = re.compile(r"(costguard (?:hold|release|status|history|doctor|notify)\b[^`]*)`")
+
+
+def _reaching(facts: Facts, text: str) -> str:
+    """With the folder in each command that talks to the guard of a task: without it another guard, or none, would answer."""
+    folder = facts.text("folder")
+    return _COMMAND.sub(lambda found: f"{found[1]} --state-dir {shlex.quote(folder)}`", text) if folder else text
 
 
 def _warning(facts: Facts) -> tuple[str, Lines]:
@@ -154,14 +167,14 @@ def _deadline_extended(facts: Facts) -> tuple[str, Lines]:
     end = f" to {clock(until, until - DAY)}" if until is not None else ""
     if ended := facts.names("ended"):
         whose = "" if ended == [owner] else f" This ends the extension of {' and '.join(ended)}."
-        return f"{facts.machine}: deadline back{end}: released by {owner or 'root'}", [
+        return f"{facts.name}: deadline back{end}: released by {owner or 'root'}", [
             f"What moved it has been taken back.{whose} A warning comes before anything is done.",
             _how_to_move(facts),
             _price(facts),
         ]
-    return f"{facts.machine}: deadline moved{end}{f' by {owner}' if owner else ''}", [
+    return f"{facts.name}: deadline moved{end}{f' by {owner}' if owner else ''}", [
         sentence(f"reason given: {reason}" if reason else ""),
-        "The rule for idle machines applies as before. Who moved it, or root, can take that back: `costguard release`.",
+        "The rule for idle time applies as before. Who moved it, or root, can take that back: `costguard release`.",
         _price(facts),
     ]
 
@@ -169,13 +182,13 @@ def _deadline_extended(facts: Facts) -> tuple[str, Lines]:
 def _summary(facts: Facts) -> tuple[str, Lines]:
     """The first line alone says what the machine did, and what costguard made of it."""
     if facts.text("error"):
-        return f"{facts.machine}: no summary", [sentence(facts.text("error"))]
+        return f"{facts.name}: no summary", [sentence(facts.text("error"))]
     times = [(name, facts.number(name) or 0.0) for name in ("works", "quiet", "unknown", "off")]
     spoken = {"works": "worked", "quiet": "idle", "unknown": "unreadable", "off": "stopped"}
     hours = ", ".join(f"{spoken[name]} {duration(seconds)}" for name, seconds in times if seconds >= 60.0)
     since, until = facts.number("since"), facts.number("until")
     period = _period(since, until, facts.number("made")) if since is not None and until is not None else ""
-    return f"{facts.machine}{period}: {hours or 'nothing recorded'}{_summed_up(facts)}", [
+    return f"{facts.name}{period}: {hours or 'nothing recorded'}{_summed_up(facts)}", [
         *_counted(facts),
         *[f"- not done: {sentence(text)}" for text in facts.names("troubles")],
         *_nearly(facts),
@@ -212,12 +225,16 @@ def _counted(facts: Facts) -> Lines:
     )
     counted = _limited(facts.number("saving_limit") or 0.0, facts.number("uncounted") or 0.0)
     return [
-        f"Live mode would have stopped it {several(count('would'), 'time')}{again}." if count("would") else before,
+        f"Live mode would have {facts.ward.past} it {several(count('would'), 'time')}{again}."
+        if count("would")
+        else before,
         counted,
-        f"Stopped {several(count('stops'), 'time')}." if count("stops") else "",
+        f"{facts.ward.past.capitalize()} {several(count('stops'), 'time')}." if count("stops") else "",
         f"Warned {several(count('warnings'), 'time')}." if count("warnings") and not facts.dry else "",
         f"GPUs unreadable for long: {several(count('alarms'), 'alarm')}." if count("alarms") else "",
-        f"Its idle hours cost {money(idle, facts.text('currency'))} (an estimate)." if idle else "",
+        f"Its idle hours cost {money(idle, facts.text('currency'))} (an estimate)."
+        if idle and facts.ward.billed
+        else "",
     ]
 
 
@@ -241,7 +258,7 @@ def _held_by(facts: Facts) -> str:
 
 
 def _armed(facts: Facts) -> tuple[str, Lines]:
-    return f"{facts.machine} has begun to work", ["From now on idle time counts."]
+    return f"{facts.name} has begun to work", ["From now on idle time counts."]
 
 
 def _how_to_postpone(facts: Facts) -> str:
@@ -254,24 +271,30 @@ def _how_to_postpone(facts: Facts) -> str:
     elif facts.number("hold_left") == 0.0:
         hold = "only root can postpone it, with `costguard hold 2h`: users' hold time is used up."
     else:
-        hold = f"to postpone it: `costguard hold 2h` on {facts.machine}."
+        hold = f"to postpone it: `costguard hold 2h` on {facts.machine}{_from_elsewhere(facts)}."
     return f"Nothing will happen: mode is dry-run. In live mode {hold}" if facts.dry else sentence(hold)
+
+
+def _from_elsewhere(facts: Facts) -> str:
+    """How the same is done by who is not where a task runs."""
+    reach = facts.advice("reach")
+    return f", or from elsewhere `{reach.format('costguard hold 2h')}`" if "{}" in reach else ""
 
 
 def _cancelled(facts: Facts) -> tuple[str, Lines]:
     why = sentence(facts.text("why") or facts.text("detail"))
     if facts.text("reason") == PERSON:
-        return f"{facts.machine}: the {facts.deed.noun} requested by {_requester(facts)} is cancelled", [
+        return f"{facts.name}: the {facts.deed.noun} requested by {_requester(facts)} is cancelled", [
             why, f"{_NOT_DONE.format(facts.deed.noun)} To stop it anyway: `costguard stop`.",
         ]  # fmt: skip
     if facts.dry and facts.true("announced_live"):
-        return f"{facts.machine}: {facts.deed.noun} cancelled: dry run from now on", [
+        return f"{facts.name}: {facts.deed.noun} cancelled: dry run from now on", [
             why,
             f"{_NOT_DONE.format(facts.deed.noun)} Nothing is done while mode is dry-run; messages say what would be.",
         ]
-    return f"{facts.machine}: {facts.deed.noun} cancelled", [
+    return f"{facts.name}: {facts.deed.noun} cancelled", [
         why,
-        f"{_NOT_DONE.format(facts.deed.noun)} {_WARNED_FIRST}",
+        f"{_NOT_DONE.format(facts.deed.noun)} {_warned_first(facts)}",
     ]
 
 
@@ -298,32 +321,29 @@ def _acting(facts: Facts) -> tuple[str, Lines]:
 
 
 def _accepted(facts: Facts) -> tuple[str, Lines]:
-    open_end = "Not confirmed yet: only a check from another machine shows whether the bill has ended."
-    return f"{facts.machine}: {facts.deed.noun} accepted", [
+    return f"{facts.name}: {facts.deed.noun} accepted", [
         *_outcome(facts),
         *_findings(facts, hints=False, code=HOOK_FAILED),
-        open_end if facts.ends_bill else "",
+        _told_by(facts, facts.deed.accepted_then),
         *_receipt(facts),
     ]
 
 
 def _stopping(facts: Facts) -> tuple[str, Lines]:
-    open_end = "Not confirmed yet: the next start, or `costguard stop --verify`, shows when the bill ended."
-    return f"{facts.machine} has begun to stop", [
+    return facts.deed.begins.format(facts.name), [
         *_outcome(facts),
-        open_end if facts.ends_bill else "",
+        _told_by(facts, facts.deed.begun_then),
         *_receipt(facts),
     ]
 
 
 def _done(facts: Facts) -> tuple[str, Lines]:
     closed = facts.text("error").startswith("closed")  # the last grade of proof, with what the cloud shows
-    billed = (
-        "" if facts.ends_bill or facts.text("action") == END_TASK else "; the machine is billed for as long as it is up"
-    )
-    return f"{facts.machine}: {facts.deed.noun} {'confirmed' if closed else 'done'}{billed}", [
+    billed = "" if facts.ends_bill or not facts.ward.billed else "; the machine is billed for as long as it is up"
+    return f"{facts.name}: {facts.deed.noun} {'confirmed' if closed else 'done'}{billed}", [
         *_outcome(facts),
         *_findings(facts, hints=False, code=HOOK_FAILED),
+        *_start_again(facts),
     ]
 
 
@@ -343,11 +363,11 @@ def _refusal(facts: Facts) -> Lines:
 
 def _preflight_refused(facts: Facts) -> tuple[str, Lines]:
     tail = "; the bill would go on" if facts.ends_bill else ""
-    return f"{facts.machine}: {facts.deed.noun} would be refused{tail}", _refusal(facts)
+    return f"{facts.name}: {facts.deed.noun} would be refused{tail}", _refusal(facts)
 
 
 def _preflight_passed(facts: Facts) -> tuple[str, Lines]:
-    return f"{facts.machine}: {facts.deed.noun} is possible again", []
+    return f"{facts.name}: {facts.deed.noun} is possible again", []
 
 
 def _failed(facts: Facts) -> tuple[str, Lines]:
@@ -359,24 +379,24 @@ def _failed(facts: Facts) -> tuple[str, Lines]:
             f"Given up: costguard does not retry a stop that {_requester(facts)} requested. To retry: `costguard stop`."
         )
     tail = "; the bill goes on" if facts.ends_bill else ""
-    title = f"{facts.machine}: {facts.deed.noun} failed{count}{tail}"
+    title = f"{facts.name}: {facts.deed.noun} failed{count}{tail}"
     return title, [*_outcome(facts), again, *_findings(facts, hints=True), _price(facts)]
 
 
 def _next_action(facts: Facts) -> tuple[str, Lines]:
-    title = f"{facts.machine}: the previous action failed; {facts.deed.noun} is next"
+    title = f"{facts.name}: the previous action failed; {facts.deed.noun} is next"
     return title, [*_outcome(facts), *_findings(facts, hints=False), _price(facts)]
 
 
 def _outcome_unknown(facts: Facts) -> tuple[str, Lines]:
-    advice = "costguard does not retry it. Check in the cloud's console whether the machine is still billed."
-    title = f"{facts.machine}: outcome of the {facts.deed.noun} unknown"
+    advice = f"costguard does not retry it. {_told_by(facts, facts.deed.in_doubt)}"
+    title = f"{facts.name}: outcome of the {facts.deed.noun} unknown"
     return title, [*_outcome(facts), advice, *_receipt(facts), _price(facts)]
 
 
 def _asking(facts: Facts) -> tuple[str, Lines]:
     advice = "costguard is checking, and retries nothing until it knows."
-    title = f"{facts.machine}: outcome of the {facts.deed.noun} not known yet"
+    title = f"{facts.name}: outcome of the {facts.deed.noun} not known yet"
     return title, [*_outcome(facts), advice, *_receipt(facts)]
 
 
@@ -385,7 +405,7 @@ def _reminder(facts: Facts) -> tuple[str, Lines]:
         "unknown": f"outcome of the {facts.deed.noun} still unknown",
         "cannot": f"{facts.deed.noun} still not possible",
     }.get(facts.text("done"), f"{facts.deed.noun} still not done")
-    return f"{facts.machine}: {state}", [
+    return f"{facts.name}: {state}", [
         *_outcome(facts),
         _cost_so_far(facts),
         "Somebody must act: `costguard status` shows what is wrong.",
@@ -395,7 +415,7 @@ def _reminder(facts: Facts) -> tuple[str, Lines]:
 
 
 def _deadline_passed(facts: Facts) -> tuple[str, Lines]:
-    return f"{facts.machine}: {_passed(facts).removeprefix('its ')}, but work goes on", [
+    return f"{facts.name}: {_passed(facts).removeprefix('its ')}, but work goes on", [
         "A deadline does not stop work. To let it do so: set `deadline.stop_busy = true`.",
         _price(facts),
     ]
@@ -409,7 +429,7 @@ def _came_back(facts: Facts) -> tuple[str, Lines]:
             f"The {facts.deed.noun} requested by {_requester(facts)} is cancelled. To stop it anyway: `costguard stop`."
         )
     else:
-        done = f"The pending warning is cancelled. {_WARNED_FIRST}"
+        done = f"The pending warning is cancelled. {_warned_first(facts)}"
     return f"{facts.machine} was suspended and is back", [done]
 
 
@@ -428,8 +448,8 @@ def _closed(facts: Facts) -> tuple[str, Lines]:
 
 
 def _state_lost(facts: Facts) -> tuple[str, Lines]:
-    return f"{facts.machine}: costguard lost its state for this boot", [
-        "It starts over: it stops nothing until it has seen work again, or the machine has been unused for long enough.",
+    return f"{facts.name}: costguard lost its state for this boot", [
+        f"It starts over: {facts.ward.begins_anew}.",
         "Holds and deadlines are stored separately: check yours with `costguard status`. The agent's log says what was lost.",
     ]
 
@@ -441,8 +461,8 @@ def _unguarded(facts: Facts) -> tuple[str, Lines]:
         else "A new countdown begins then, with its warning."
     )
     bill = "; the bill goes on" if facts.ends_bill else ""
-    return f"{facts.machine}: costguard has ended, so the {facts.deed.noun} does not come{bill}", [
-        f"To guard the machine again: `sudo systemctl start costguard`. {again}",
+    return f"{facts.name}: costguard has ended, so the {facts.deed.noun} does not come{bill}", [
+        f"{facts.ward.guard_again} {again}",
         _price(facts),
     ]
 
@@ -461,22 +481,22 @@ def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
     what = f"GPUs unreadable{since}" if which or not lacking else "gpu_devices names a GPU that does not exist"
     if senses and not which and not lacking:
         return _unknown_senses(facts, senses, since)
-    return f"{facts.machine}: {what}; nothing is stopped meanwhile", [
+    return f"{facts.name}: {what}; {facts.deed.none} meanwhile", [
         sentence(f"unreadable: {which}" if which else ""),
         sentence(_unreadable(facts)),
         sentence(f"{lacking}: correct `gpu_devices`" if lacking else ""),
-        "A GPU that cannot be read never counts as idle, so the machine stays up and billed.",
+        f"A GPU that cannot be read never counts as idle, so {facts.ward.stays}.",
         _cost_so_far(facts),
-        "Check `costguard status` and `nvidia-smi`. If nobody needs the machine: `costguard stop`.",
+        f"Check `costguard status` and `nvidia-smi`. {_unneeded(facts)}",
     ]
 
 
 def _unknown_senses(facts: Facts, senses: Lines, since: str) -> tuple[str, Lines]:
-    return f"{facts.machine}: whether somebody works cannot be seen{since}; nothing is stopped meanwhile", [
+    return f"{facts.name}: whether somebody works cannot be seen{since}; {facts.deed.none} meanwhile", [
         *[sentence(words) for words in senses],
-        "A sense that is required and cannot see keeps the machine up and billed.",
+        f"A sense that is required and cannot see blocks every end, so {facts.ward.stays}.",
         _cost_so_far(facts),
-        "Check `costguard doctor`. If nobody needs the machine: `costguard stop`. `[senses.NAME] required = false` lets it go.",
+        f"Check `costguard doctor`. {_unneeded(facts)} `[senses.NAME] required = false` lets it go.",
     ]
 
 
@@ -486,23 +506,23 @@ def _kept_up(facts: Facts) -> tuple[str, Lines]:
     rows = [row for row in facts.rows("keepers") if isinstance(row, list | tuple) and len(row) > 2]
     first = f": {rows[0][1]}" if rows else ""
     told = [f"{row[1]}; {row[2]} lets it go" if row[2] else str(row[1]) for row in rows]
-    return f"{facts.machine} is kept up without GPU work{during}{first}", [
+    return f"{facts.ward.kept.format(facts.name)} without GPU work{during}{first}", [
         *[sentence(words) for words in facts.names("keeps") or told],
-        "Without that it would have been stopped. It stays up and billed.",
+        facts.ward.but_for,
         _cost_so_far(facts),
-        "If nobody needs the machine: `costguard stop`. `senses.at_most` limits how long it is kept up like this.",
+        f"{_unneeded(facts)} `senses.at_most` limits how long that may last.",
     ]
 
 
 def _weak_sign(facts: Facts) -> tuple[str, Lines]:
     seconds, sign = facts.number("weak_seconds"), facts.text("sign")
     during = f" for {duration(seconds)}" if seconds is not None else ""
-    return f"{facts.machine} stays up: only a weak sign of work{during}", [
+    return f"{facts.ward.stays_on.format(facts.name)}: only a weak sign of work{during}", [
         sentence(f"{facts.text('gpu') or 'a GPU'}: {sign}" if sign else ""),
-        "No GPU has load and nothing else shows work. The sign may be hidden work, so the machine stays up and billed.",
+        f"No GPU has load and nothing else shows work. The sign may be hidden work, so {facts.ward.stays}.",
         _processes(facts),
         _cost_so_far(facts),
-        "If nobody needs the machine: `costguard stop`. `nvidia-smi` shows what holds the GPU.",
+        f"{_unneeded(facts)} `nvidia-smi` shows what holds the GPU.",
     ]
 
 
@@ -516,7 +536,7 @@ def _unreadable(facts: Facts) -> str:
 def _unknown_recovered(facts: Facts) -> tuple[str, Lines]:
     seconds = facts.number("unknown_seconds")
     after = f" after {duration(seconds)}" if seconds is not None else ""
-    return f"{facts.machine}: everything can be read again{after}", ["The rules apply again."]
+    return f"{facts.name}: everything can be read again{after}", ["The rules apply again."]
 
 
 def _held(facts: Facts) -> tuple[str, Lines]:
@@ -531,28 +551,44 @@ def _held(facts: Facts) -> tuple[str, Lines]:
         if others
         else "the hold ends. Its owner or root can end it"
     )
-    return f"{facts.machine} is held{by}{end or length}", [
+    return f"{facts.name} is held{by}{end or length}", [
         sentence(f"reason given: {reason}" if reason else ""),
         f"It is also held by {listed(others)}." if others else "",
-        f"Nothing is stopped until {last}: `costguard release`.",
+        f"{sentence(facts.deed.none).removesuffix('.')} until {last}: `costguard release`.",
         _price(facts),
     ]
 
 
 _NOT_DONE = "The {} does not come."
-_WARNED_FIRST = "A new warning comes before any stop."
-_AFTER_HOLD = "The rules apply again. A new warning comes before any stop. To hold again: `costguard hold 2h`."
+
+
+def _warned_first(facts: Facts) -> str:
+    return f"A new warning comes before {facts.ward.any_end}."
+
+
+def _unneeded(facts: Facts) -> str:
+    """What to do when nobody needs what is guarded."""
+    return facts.ward.unneeded.format(stop=facts.deed.now, end=facts.advice("end") or "its scheduler")
+
+
+def _told_by(facts: Facts, words: str) -> str:
+    """Who knows what is not known here."""
+    return words.format(show=facts.advice("show") or "its scheduler")
 
 
 def _hold_ended(facts: Facts) -> tuple[str, Lines]:
     owner, reason, others = facts.text("owner"), facts.text("hold"), facts.names("holders")
-    left = f"It is still held by {listed(others)}." if others else _AFTER_HOLD
+    left = (
+        f"It is still held by {listed(others)}."
+        if others
+        else (f"The rules apply again. {_warned_first(facts)} To hold again: `costguard hold 2h`.")
+    )
     if reason == "released":
         ended = [name for name in facts.names("ended") if name != owner]
         of = f" of {listed(ended)}" if ended else ""
-        return f"{facts.machine}: hold{of} released" + (f" by {owner}" if owner else ""), [left]
+        return f"{facts.name}: hold{of} released" + (f" by {owner}" if owner else ""), [left]
     of = f" by {owner}" if owner else ""
-    return f"{facts.machine}: hold{of} has ended", [sentence(f"reason given: {reason}" if reason else ""), left]
+    return f"{facts.name}: hold{of} has ended", [sentence(f"reason given: {reason}" if reason else ""), left]
 
 
 def _notice(facts: Facts) -> tuple[str, Lines]:
@@ -581,9 +617,9 @@ def _finding(facts: Facts) -> tuple[str, Lines]:
     }.get(code, f"{subject} behaves unexpectedly")
     effect = {
         "ghost": "This load counts as idle. costguard takes no other action.",
-        "suspect_hung": "This load counts as work, so the machine stays up and billed. Look at the job; if nobody needs the machine: `costguard stop`.",
+        "suspect_hung": f"This load counts as work, so {facts.ward.stays}. Look at the job. {_unneeded(facts)}",
     }.get(code, "For information only: costguard takes no action.")
-    return f"{facts.machine}: {what}", [
+    return f"{facts.name}: {what}", [
         sentence(facts.text("text")),
         effect,
         _price(facts) if code == "suspect_hung" else "",
@@ -593,13 +629,13 @@ def _finding(facts: Facts) -> tuple[str, Lines]:
 def _notes(facts: Facts) -> tuple[str, Lines]:
     notes = [note for note in (facts.text("text"), *facts.names("notes")) if note]
     if not notes:
-        return f"{facts.machine}: a note without words", []
+        return f"{facts.name}: a note without words", []
     first = notes[0] if len(notes[0]) <= TITLE_LENGTH else notes[0][:TITLE_LENGTH].rsplit(" ", 1)[0] + " …"
-    return f"{facts.machine}: {first}", [f"- {note}" for note in notes if len(notes) > 1 or note != first]
+    return f"{facts.name}: {first}", [f"- {note}" for note in notes if len(notes) > 1 or note != first]
 
 
 def _other(facts: Facts) -> tuple[str, Lines]:
-    return f"{facts.machine}: message from costguard", [facts.text("text"), *_outcome(facts)]
+    return f"{facts.name}: message from costguard", [facts.text("text"), *_outcome(facts)]
 
 
 _KINDS: dict[str, Callable[[Facts], tuple[str, Lines]]] = {
@@ -723,9 +759,9 @@ def _receipt(facts: Facts) -> Lines:
 
 
 def _start_again(facts: Facts) -> Lines:
-    start = facts.text("start")
-    back = facts.text("action") in {"stop", "hibernate", "shutdown"} and not facts.dry
-    return [f"To start it again: `{start}`."] if start and back else []
+    start = f"`{facts.text('start')}`" if facts.text("start") and facts.text("action") in STARTABLE else ""
+    back = start if facts.ward.billed else facts.advice("again")
+    return [f"To start it again: {back}."] if back and not facts.dry else []
 
 
 def _how_to_verify(facts: Facts) -> Lines:
@@ -735,18 +771,18 @@ def _how_to_verify(facts: Facts) -> Lines:
         return []
     return [
         f"Receipt: {receipt}",
-        how if facts.text("action") != END_TASK else "",
-    ]  # a task's end is shown by its scheduler
+        how if facts.ward.billed else "",  # a task's end is shown by its scheduler
+    ]
 
 
 def _cost_so_far(facts: Facts) -> str:
     cost = facts.number("money")
-    return "" if cost is None else f"Cost so far: {money(cost, facts.text('currency'))}."
+    return "" if cost is None or not facts.ward.billed else f"Cost so far: {money(cost, facts.text('currency'))}."
 
 
 def _price(facts: Facts) -> str:
     known = rate(facts.number("price_per_hour"), facts.text("currency"), facts.mapping("price"))
-    return f"Price (estimate): {known.hourly}." if known else ""
+    return f"Price (estimate): {known.hourly}." if known and facts.ward.billed else ""
 
 
 _SAID = frozenset(("warning", "countdown", "unguarded"))
@@ -756,5 +792,8 @@ _SAID = frozenset(("warning", "countdown", "unguarded"))
 def _footer(facts: Facts, *, stands: bool) -> Lines:
     """How it ``stands``, and the names under which it can be found again."""
     instance, incident = facts.text("instance"), facts.text("incident")
-    names = [f"instance {instance}" if instance else "", f"incident {incident}" if incident else ""]
+    names = [
+        f"instance {instance}" if instance and facts.ward.billed else "",
+        f"incident {incident}" if incident else "",
+    ]
     return [sentence(facts.text("sentence")) if stands else "", sentence(", ".join(name for name in names if name))]

@@ -1,37 +1,15 @@
 """The facts of a message, read with care. Pure but for the time zone."""
 
+import re
 from collections.abc import Mapping
-from typing import NamedTuple
 
-from costguard.engine.policy import END_TASK
+from costguard.engine.deeds import Deed, Ward, deed_of
 from costguard.engine.words import clock, duration
 
 DAY = 86400.0
 
 LARGEST = 1e11
 """A larger duration, date or amount of money counts as missing."""
-
-
-class Deed(NamedTuple):
-    """How to speak of an action: what it happens to, *be stopped*, *is being stopped*, the noun."""
-
-    subject: str
-    base: str
-    doing: str
-    noun: str
-
-
-DEEDS = {
-    "stop": Deed("{}", "be stopped", "is being stopped", "stop"),
-    "terminate": Deed("{}", "be terminated (deleted)", "is being terminated (deleted)", "termination"),
-    "hibernate": Deed("{}", "be hibernated", "is being hibernated", "hibernation"),
-    "shutdown": Deed("{}", "be shut down", "is being shut down", "shutdown"),
-    "reboot": Deed("{}", "be rebooted", "is being rebooted", "reboot"),
-    "command": Deed("the configured command on {}", "be run", "is being run", "command"),
-    END_TASK: Deed("the task on {}", "be ended", "is being ended", "end of the task"),
-    "end_process": Deed("costguard on {}", "end with exit code 0", "is ending with exit code 0", "exit of costguard"),
-}
-_ANY = Deed("{}", "be acted on", "is being acted on", "action")
 
 
 class Facts:
@@ -80,19 +58,35 @@ class Facts:
     @property
     def ends_bill(self) -> bool:
         """Whether the action is meant to end the bill of the machine."""
-        return self.text("action") in {"stop", "terminate", "hibernate", "shutdown"}
+        return self.deed.ends_bill
 
     @property
     def deed(self) -> Deed:
         """How to speak of the action."""
-        return DEEDS.get(self.text("action"), _ANY)
+        return deed_of(self.text("action"), in_task=bool(self.text("task")))
+
+    @property
+    def ward(self) -> Ward:
+        """How to speak of what is guarded."""
+        return self.deed.ward
+
+    @property
+    def name(self) -> str:
+        """What to call that."""
+        task = self.text("task") or "the task"
+        return (
+            task if self.machine in re.split("[ /]", task) else self.ward.name.format(machine=self.machine, task=task)
+        )
 
     @property
     def subject(self) -> str:
         """What the action happens to."""
-        if self.text("task") and self.text("action") == END_TASK:
-            return f"{self.text('task')} on {self.machine}"
-        return self.deed.subject.format(self.machine)
+        return self.deed.subject.format(self.name)
+
+    def advice(self, name: str) -> str:
+        """What the scheduler of the task has people type: see `costguard.tasks.api.Advice`; empty for none."""
+        found = self.mapping("advice").get(name)
+        return found.strip() if isinstance(found, str) else ""
 
     @property
     def when(self) -> str:

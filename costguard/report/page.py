@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import costguard
+from costguard.engine.deeds import TASK, deed_of
 from costguard.engine.reasons import REASONS
 from costguard.engine.words import duration, percent, several
 from costguard.history.query import Day
@@ -29,7 +30,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 def page(facts: Facts, pictures: Sequence[str], why_none: str = "") -> str:
     """The page; ``pictures``: the wide and the narrow one as SVG, or none, with the reason."""
-    title = f"{facts.machine or 'This machine'}: GPU use, stops and cost"
+    title = f"{_guarded(facts)}: GPU use, stops and cost"
     head = tag(
         "head",
         tag("meta", charset="utf-8"),
@@ -42,6 +43,13 @@ def page(facts: Facts, pictures: Sequence[str], why_none: str = "") -> str:
     )
     body = tag("body", tag("main", *_header(facts, title), *_parts(facts, pictures, why_none)))
     return written(tag("html", head, body, lang="en"))
+
+
+def _guarded(facts: Facts) -> str:
+    """What this is the record of: the last task that was guarded, else the machine."""
+    machine = facts.machine or "This machine"
+    task = next((one.task for one in reversed(facts.incidents) if one.task), "")
+    return TASK.name.format(task=task, machine=machine) if task else machine
 
 
 def _meta(name: str, content: str) -> Element:
@@ -216,7 +224,7 @@ def _incidents(title: str, incidents: Sequence[IncidentSummary], none: str) -> I
         return
     rows = []
     for one in incidents[: -LISTED - 1 : -1]:
-        action = one.action.replace("_", " ")
+        action = deed_of(one.action).word.removeprefix("the ")
         what = f"{action} (dry run)" if one.mode != "live" else action
         by = f", asked for by {one.owner}" if one.owner else ""
         told = f"{one.delivered} delivered" + (f", {one.undelivered} failed" if one.undelivered else "")
@@ -232,7 +240,7 @@ def _incidents(title: str, incidents: Sequence[IncidentSummary], none: str) -> I
 def _holds(facts: Facts) -> Iterator[Child]:
     yield tag("h2", "Holds")
     if not facts.holds:
-        yield tag("p", "Nobody held the machine.")
+        yield tag("p", "Nobody held it.")
         return
     rows = [
         (_date(band.begin), "holds now" if band.end >= facts.until else _date(band.end), duration(band.end - band.begin), band.words, band.detail or "none given")

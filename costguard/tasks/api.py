@@ -34,12 +34,26 @@ class Place(NamedTuple):
     procfs: str = "/proc"
 
 
+class Advice(NamedTuple):
+    """What people can do about a task with its scheduler's own programs, in words with commands in backticks; empty for nothing.
+
+    ``reach``: a command line, without backticks, that runs another one beside the task from elsewhere; ``{}`` stands for it.
+    ``end``: what ends the task, ``show``: what shows whether it has ended, ``again``: what starts it again.
+    """
+
+    reach: str = ""
+    end: str = ""
+    show: str = ""
+    again: str = ""
+
+
 class Task(NamedTuple):
     """Which task this is.
 
     ``id``: exactly this one as the scheduler's commands take it: of an array the member, never the whole. ``words``: for
     people, such as *job 12_4*. ``owner``: who asked for it, empty when unknown. ``details``: what the plug-in needs to ask for it
     again; it becomes part of the receipt, so it holds no secret. ``run`` in it, where there is one, tells this run of the task from the next. ``evidence``: the facts that named it, for people.
+    ``advice``: what people can do themselves.
     """
 
     id: str
@@ -47,6 +61,7 @@ class Task(NamedTuple):
     owner: str = ""
     details: Mapping[str, str] = {}
     evidence: tuple[str, ...] = ()
+    advice: Advice = Advice()
 
 
 class TaskFacts(NamedTuple):

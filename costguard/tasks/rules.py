@@ -52,6 +52,7 @@ def plan(action: str, case: Case) -> Plan:
         "task": case.task.id,
         "owner": case.facts.owner or case.task.owner,
         **case.task.details,
+        "show": case.task.advice.show,
     }
     return Plan(
         action,

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 
 from costguard.files import text_of
-from costguard.tasks.api import Place, SchedulerError, Task
+from costguard.tasks.api import Advice, Place, SchedulerError, Task
 
 KINDS = {
     "NOTEBOOK": "notebook",
@@ -57,7 +57,17 @@ def identify(place: Place) -> Task:
     }
     evidence = (f"DET_TASK_ID={task}", f"DET_ALLOCATION_ID={allocation}")
     owner = environ.get("DET_USER", "")
-    return Task(name, f"{kind} {name}", owner, {key: one for key, one in details.items() if one}, evidence)
+    own = {key: one for key, one in details.items() if one}
+    return Task(name, f"{kind} {name}", owner, own, evidence, _advice(kind, name))
+
+
+def _advice(kind: str, name: str) -> Advice:
+    """In the words of Determined's own client. It has no command that runs another one in the container of a task."""
+    show = f"`det trial describe {name}`" if kind == "trial" else f"`det {kind} list --all`"
+    again = f"`det {kind} {'run' if kind == 'command' else 'start'}`, as before"
+    if kind == "trial":
+        again = f"an experiment with `searcher.source_trial_id: {name}` begins at its last checkpoint"
+    return Advice(end=f"`det {kind} kill {name}`", show=show, again=again)
 
 
 def slots(environ: Mapping[str, str]) -> int | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from costguard.files import text_of
-from costguard.tasks.api import Place, SchedulerError, Task
+from costguard.tasks.api import Advice, Place, SchedulerError, Task
 
 ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 """Where Kubernetes mounts a pod's service account."""
@@ -67,7 +67,12 @@ def identify(place: Place) -> Task:
     details = {"namespace": namespace, "pod": pod, "uid": uid}
     evidence = tuple(f"{one.source}: {' '.join(filter(None, one[1:]))}" for one in facts if any(one[1:]))
     named = {name: one for name, one in details.items() if one}
-    return Task(f"{namespace}/{pod}", f"pod {namespace}/{pod}", details=named, evidence=evidence)
+    advice = Advice(
+        reach=f"kubectl exec -n {namespace} {pod} [-c CONTAINER] -- {{}}",
+        end="`kubectl`, at its owner (`costguard status` names that)",
+        show=f"`kubectl get pod -n {namespace} {pod}`",
+    )  # how it starts again depends on the owner: the plan says that
+    return Task(f"{namespace}/{pod}", f"pod {namespace}/{pod}", details=named, evidence=evidence, advice=advice)
 
 
 def _facts(place: Place) -> Iterator[Fact]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from costguard.files import text_of
-from costguard.tasks.api import Place, SchedulerError, Task
+from costguard.tasks.api import Advice, Place, SchedulerError, Task
 
 _GROUP = re.compile(r"slurm[^/\n]*(?:/[^/\n]+)*?/job_(\d+)(?:/|$)", re.MULTILINE)
 """Below `slurm_NODE/uid_1000` (version 1) or `NODE_slurmstepd.scope` (version 2). Source: Slurm's cgroup.conf and `ls`."""
@@ -41,8 +41,18 @@ def identify(place: Place) -> Task:
     cluster, run = place.environ.get("SLURM_CLUSTER_NAME", ""), place.environ.get("SLURM_RESTART_COUNT", "")
     details = {"job": job, "cluster": cluster, "node": node(place.environ), "run": run}
     owner = place.environ.get("SLURM_JOB_USER", "")
-    return Task(
-        member or job, f"job {member or job}", owner, {name: one for name, one in details.items() if one}, evidence
+    name = member or job
+    own = {key: one for key, one in details.items() if one}
+    return Task(name, f"job {name}", owner, own, evidence, _advice(name, job, details["node"]))
+
+
+def _advice(name: str, job: str, node: str) -> Advice:
+    """A step beside the job's own; of an array it takes the number of the member, and `scancel` the name. Source: srun(1), sacct(1)."""
+    return Advice(
+        reach=f"srun --jobid={job} --overlap -n1 -w {node} {{}}",
+        end=f"`scancel {name}`",
+        show=f"`sacct -j {name}` (some minutes long also `scontrol show job {job}`)",
+        again="submit it as before (`sbatch`, `srun` or `salloc`)",
     )
 
 

@@ -125,7 +125,7 @@ class Rented:
     @property
     def stories(self) -> int:
         """How often it began: time runs fast here, so a busy machine makes holes, after each of which people are warned anew."""
-        return 1 + self.log.count("did not see the machine for a while")
+        return 1 + self.log.count("saw nothing for a while")
 
     @property
     def log(self) -> str:

@@ -51,12 +51,43 @@ def test_an_idle_job_is_cancelled_and_no_other(agent: Agent, slurm: Slurm) -> No
     (incident,) = json.loads(listed.stdout)["incidents"]
     assert (incident["action"], incident["mode"]) == ("end_task", "live")
     told = slurm.job("1")["told"]
-    assert re.match(r"job 1 of alice on \S+ will be ended .* To postpone it: `costguard hold 2h`", told[0])
+    postponed = f"`costguard hold 2h --state-dir {agent.folder}/state`"
+    assert re.match(
+        rf"job 1 of alice on \S+ will be ended .* To postpone it: {postponed} on \S+, or from elsewhere `srun", told[0]
+    )
     assert "told" not in slurm.job("2")
     assert not any("--verify" in one for one in told)
     log = (agent.folder / "log").read_text()
+    assert log.startswith("costguard watches job 1 of alice. LIVE")
     assert "scancel 1" in log
-    assert "job 1 has ended (Slurm shows CANCELLED)" in log
+    assert "the task was ended (closed: job 1 has ended (Slurm shows CANCELLED))" in log
+    story = agent.ask("history", incident["id"]).stdout
+    assert re.search(r"^task +job 1 of alice$", story, re.MULTILINE)
+    assert "told: job 1 of alice on " in story
+    assert "the task on " not in story
+
+
+def test_whoever_asks_reads_of_the_task_and_can_stop_no_machine_through_its_guard(agent: Agent, slurm: Slurm) -> None:
+    """The node goes on; ending the task by hand is for its scheduler, and a receipt of it is none of a bill."""
+    agent.gpus.set(0, util=90)
+    agent.start(*QUICK, "mode=live", "price_per_hour=2.5")
+    agent.until(lambda report: bool(report["plans"]))
+    shown = agent.ask("status").stdout
+    assert re.search(r"^Guards +job 1 of alice \(Slurm\)$", shown, re.MULTILINE)
+    assert re.search(r"^ +to end it: `scancel 1`$", shown, re.MULTILINE)
+    assert re.search(r"^Would end it ", shown, re.MULTILINE)
+    assert not re.search(r"end_task|of this machine|[Kk]eeps it up|Idle cost", shown)
+    held = agent.ask("hold", "2m").stdout
+    assert "No end of the task before then, so it goes on, and keeps its GPUs, at least until then." in held
+    for action in ((), ("--action", "stop")):
+        refused = agent.ask("stop", "--yes", *action)
+        assert refused.returncode == 2
+        assert "this guard is job 1's, and stops no machine; nothing was done" in refused.stderr
+        assert "to end it now: `scancel 1`" in refused.stderr
+    receipt = '{"scheduler":"Slurm","task":"1","show":"`sacct -j 1`"}'
+    verified = agent.ask("stop", "--verify", receipt)
+    assert verified.returncode == 2
+    assert "it is of a task, 1, and of no bill: `sacct -j 1` shows whether that has ended" in verified.stderr
 
 
 def test_in_dry_run_nothing_is_sent(agent: Agent, slurm: Slurm) -> None:

@@ -289,7 +289,7 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
     "cancelled": (vetoed, "cancelled", "info", "WARNING stop idle", {"why": "host: ann typed"}),
     "cancelled, work": (lambda: ran(until(machine(), "WARNING"), 10.0, BUSY), "cancelled", "info", "WARNING stop idle", {"why": "work was seen"}),
     "cancelled, a hole": (hole, "cancelled", "info", "WARNING stop idle", {
-        "why": "the guard did not see the machine for a while; a new countdown begins unless work is seen"}),
+        "why": "the guard saw nothing for a while; a new countdown begins unless work is seen"}),
     "cancelled, a boot": (lambda: booted(until(machine(), "WARNING"), 60.0), "cancelled", "info", "WATCHING stop idle", {
         "why": "the machine restarted in the meantime"}),
     "cancelled, no state": (without_state, "cancelled", "warning", "WATCHING stop idle", {"why": "costguard lost its state for this boot"}),

@@ -143,7 +143,7 @@ def test_the_33rd_user_is_refused_aloud_and_root_is_not() -> None:
         assert said(world.hold(HOUR, f"user {uid}", uid)).done
     refused = said(world.hold(2 * HOUR, "late", 9999))
     assert not refused.done
-    assert "32 users already hold this machine" in refused.message
+    assert "32 users already hold it" in refused.message
     assert said(world.hold(2 * HOUR, "user 7", 7)).done
     assert said(world.hold(2 * HOUR, "root", ROOT)).done
     assert {hold.uid for hold in world.state.core.people.holds} == {*range(HOLDS_KEPT + 1)}
@@ -372,9 +372,7 @@ def test_a_user_who_used_up_the_own_share_hears_whose_it_is_and_for_how_long() -
 
 
 def _used(whose: str, limit: str) -> str:
-    return (
-        f"refused: {whose} holds since work was last seen have used up the limit of {limit}; root can hold this machine"
-    )
+    return f"refused: {whose} holds since work was last seen have used up the limit of {limit}; root can hold it longer"
 
 
 def until_over(world: World) -> None:

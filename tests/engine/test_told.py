@@ -319,7 +319,7 @@ def test_whoever_asks_for_a_stop_is_answered() -> None:
         ("asked", True, "stop begins"),
         ("again", True, "already under way: bob asked for it"),
         ("acting", False, "already under way"),
-        ("held by the administrator", False, "refused: the administrator holds this machine: exam week"),
+        ("held by the administrator", False, "refused: the administrator holds it: exam week"),
     ]
 
 

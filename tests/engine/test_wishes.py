@@ -218,7 +218,7 @@ def test_a_hold_takes_it_back_aloud_and_earlier_holds_stay() -> None:
     world.ask_stop()
     world.hold(600.0, "eve")
     assert len(told(world, "cancelled")) == 1
-    assert wish(world) == wish(world)._replace(fate="withdrawn", message="eve holds this machine")
+    assert wish(world) == wish(world)._replace(fate="withdrawn", message="eve holds it")
     assert {hold.owner for hold in world.state.core.people.holds} == {"bob", "eve"}
     world.ask_stop()
     for _ in range(30):
@@ -236,7 +236,7 @@ def test_a_hold_that_adds_nothing_to_an_earlier_one_takes_it_back_too() -> None:
     world.hold(5000.0, "bob")
     world.ask_stop()
     world.hold(600.0, "bob")
-    assert wish(world) == wish(world)._replace(fate="withdrawn", message="bob holds this machine")
+    assert wish(world) == wish(world)._replace(fate="withdrawn", message="bob holds it")
     world.run(100.0, QUIET)
     assert not gos(world)
 

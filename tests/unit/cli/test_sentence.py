@@ -79,7 +79,7 @@ def test_without_a_warning_time_nobody_is_promised_one() -> None:
     loop = Loop(host, effective(grace=0.0, kill_action="end_process", boot_grace=0.0), host.start())
     loop.run()
     words = str(loop.last.sentence)
-    assert "end_process at once, unless" in words
+    assert "the exit of costguard at once, unless" in words
     assert "0s later" not in words
 
 
@@ -92,7 +92,7 @@ def test_a_gpu_that_does_not_exist_is_told_by_its_name() -> None:
     loop.run()
     words = str(loop.last.sentence)
     assert "no GPU matches 7 in gpu_devices; there are 0, 1" in words
-    assert "no stop until every name in gpu_devices matches a GPU" in words
+    assert "no command until every name in gpu_devices matches a GPU" in words
     assert "cannot be read" not in words
     report = loop.status()
     assert report["lacking"] in keeps_up(report)

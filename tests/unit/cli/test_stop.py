@@ -49,7 +49,7 @@ class Agent:
     [
         (report("FAILED", "failed", "503", detail="503"), "failed", "503"),
         (report("WATCHING", "failed", "503"), "failed", "503"),
-        (report("WATCHING", "withdrawn", "bob holds this machine"), "withdrawn", "bob holds this machine"),
+        (report("WATCHING", "withdrawn", "bob holds it"), "withdrawn", "bob holds it"),
         (report("DONE", "cannot", "no right"), "refused", "no right"),
         (report("WATCHING", "cannot", "no right"), "refused", "no right"),
         (report("DONE", "acted"), "done", "DONE: a sentence."),

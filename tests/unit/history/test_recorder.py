@@ -186,7 +186,7 @@ def test_an_incident_is_recorded_from_its_warning_to_its_end() -> None:
     for part in (
         "told: the configured command on node will be run at",
         "warning delivered over wall: 1 terminal (pts/0)",
-        "plan for command: go",
+        "plan for the command: may be carried out",
         "command: the worker reports: ready",
         "command was started, on these readings:\nGPU 0 (Simulated GPU): 0 %",
         "command: outcome: done (proof: sim-",

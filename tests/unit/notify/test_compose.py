@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costguard import engine
+from costguard.engine.deeds import DEEDS
 from costguard.notify.compose import compose
-from costguard.notify.facts import DEEDS
 from costguard.notify.job import Draft
 from costguard.notify.worker import written
 

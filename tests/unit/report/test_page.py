@@ -161,7 +161,7 @@ def test_without_a_price_money_is_unknown(day: Recorded, tmp_path: Path) -> None
     assert "No price was recorded" in text
     assert "USD" not in text
     assert "There is no picture here: nothing draws here" in text
-    assert "Nobody held the machine" in text
+    assert "Nobody held it" in text
     assert "No stop was announced" in text
 
 

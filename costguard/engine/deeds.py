@@ -1,0 +1,190 @@
+"""How to speak of each action, and of what it happens to: the one place that knows whether that is a machine or a task.
+
+What only a scheduler knows (how its tasks are ended, shown and begun again) its plug-in says: `costguard.tasks.api.Advice`.
+"""
+
+from typing import NamedTuple
+
+from costguard.engine.policy import CLOUD_ACTIONS, END_TASK, MACHINE_ACTIONS
+
+
+class Ward(NamedTuple):
+    """How to speak of what is guarded, whatever happens to it.
+
+    ``name``: from its task and its machine. ``stays``, ``stays_on``, ``kept``, ``but_for``: that it goes on, and why.
+    ``begins_anew``, ``unneeded``, ``guard_again``, ``any_end``, ``past``: parts of messages. ``keeps``, ``would``: titles of the
+    status. ``still``: of a hold. ``billed``: whether its price belongs into its messages, since its end may end the bill.
+    """
+
+    noun: str
+    name: str
+    stays: str
+    stays_on: str
+    kept: str
+    but_for: str
+    begins_anew: str
+    unneeded: str
+    guard_again: str
+    any_end: str
+    past: str
+    keeps: str
+    would: str
+    still: str
+    billed: bool
+
+
+MACHINE = Ward(
+    noun="machine",
+    name="{machine}",
+    stays="the machine stays up and billed",
+    stays_on="{} stays up",
+    kept="{} is kept up",
+    but_for="Without that it would have been stopped. It stays up and billed.",
+    begins_anew="it stops nothing until it has seen work again, or the machine has been unused for long enough",
+    unneeded="If nobody needs the machine: {stop}.",
+    guard_again="To guard the machine again: `sudo systemctl start costguard`.",
+    any_end="any stop",
+    past="stopped",
+    keeps="Keeps it up",
+    would="Would stop it",
+    still="so the machine is billed at least until then",
+    billed=True,
+)
+TASK = Ward(
+    noun="task",
+    name="{task} on {machine}",
+    stays="the task goes on",
+    stays_on="{} goes on",
+    kept="{} is kept running",
+    but_for="Without that it would have been ended. It goes on.",
+    begins_anew="it ends nothing until it has seen work again",
+    unneeded="If nobody needs the task, end it with {end}.",
+    guard_again="To guard the task again: start `costguard run` for it as before.",
+    any_end="its end",
+    past="ended",
+    keeps="Keeps it on",
+    would="Would end it",
+    still="so it goes on, and keeps its GPUs, at least until then",
+    billed=False,
+)
+
+
+class Deed(NamedTuple):
+    """How to speak of an action.
+
+    ``subject``: what it happens to, from the name of what is guarded. ``base``, ``doing``, ``noun``: *be stopped*, *is being
+    stopped*, *stop*. ``word``: in the sentence of a tick. ``none``, ``no``: that it does not come. ``ends_bill``: whether it is
+    meant to end the bill of the machine. ``begins``, ``not_done``: what is seen of it first, and that no more was. ``accepted_then``,
+    ``begun_then``, ``in_doubt``: who knows what is not known yet. ``begun``, ``ended``: to who comes too late. ``now``: how
+    a person has it done.
+    """
+
+    ward: Ward
+    word: str
+    base: str
+    doing: str
+    noun: str
+    subject: str = "{}"
+    none: str = "nothing is stopped"
+    no: str = "no stop"
+    ends_bill: bool = False
+    begins: str = "{} has begun to stop"
+    not_done: str = "the machine began to stop, and has not stopped"
+    accepted_then: str = ""
+    begun_then: str = ""
+    in_doubt: str = "Check in the cloud's console whether the machine is still billed."
+    begun: str = ""
+    ended: str = ""
+    now: str = "`costguard stop`"
+
+
+_STOP = Deed(
+    MACHINE,
+    "stop",
+    "be stopped",
+    "is being stopped",
+    "stop",
+    ends_bill=True,
+    accepted_then="Not confirmed yet: only a check from another machine shows whether the bill has ended.",
+    begun_then="Not confirmed yet: the next start, or `costguard stop --verify`, shows when the bill ended.",
+)
+_COMMAND = Deed(
+    MACHINE,
+    "the command",
+    "be run",
+    "is being run",
+    "command",
+    subject="the configured command on {}",
+    none="the command is not run",
+    no="no command",
+    begins="{}: the command has begun",
+    not_done="the command began, and has not ended",
+    in_doubt="See whether the command ran, and what it did.",
+    begun="the command has already been started",
+    ended="the command was run",
+)
+_END_PROCESS = Deed(
+    MACHINE,
+    "the exit of costguard",
+    "end with exit code 0",
+    "is ending with exit code 0",
+    "exit of costguard",
+    subject="costguard on {}",
+    none="costguard does not exit",
+    no="no exit of costguard",
+    begins="{}: costguard has begun to exit",
+    not_done="costguard began to exit, and has not ended",
+    in_doubt="See whether costguard still runs.",
+    begun="costguard is already exiting",
+    ended="costguard has exited",
+    now="`costguard stop --action stop`",
+)
+_END_TASK = Deed(
+    TASK,
+    "the end of the task",
+    "be ended",
+    "is being ended",
+    "end of the task",
+    none="the task is not ended",
+    no="no end of the task",
+    begins="{} has begun to end",
+    not_done="the task began to end, and has not ended",
+    accepted_then="Not confirmed yet: {show} shows whether it has ended.",
+    begun_then="Not confirmed yet: {show} shows when it has ended.",
+    in_doubt="See whether it still runs: {show}.",
+    begun="the end of the task has already been requested",
+    ended="the task was ended",
+)
+_ANY = Deed(MACHINE, "the action", "be acted on", "is being acted on", "action")
+
+DEEDS = {
+    "stop": _STOP,
+    "terminate": _STOP._replace(
+        word="terminate",
+        base="be terminated (deleted)",
+        doing="is being terminated (deleted)",
+        noun="termination",
+    ),
+    "hibernate": _STOP._replace(
+        word="hibernate", base="be hibernated", doing="is being hibernated", noun="hibernation"
+    ),
+    "shutdown": _STOP._replace(word="shutdown", base="be shut down", doing="is being shut down", noun="shutdown"),
+    "reboot": Deed(
+        MACHINE, "reboot", "be rebooted", "is being rebooted", "reboot", now="`costguard stop --action stop`"
+    ),
+    "command": _COMMAND,
+    "end_process": _END_PROCESS,
+    END_TASK: _END_TASK,
+}
+"""By the action's name in the configuration."""
+
+STARTABLE = (CLOUD_ACTIONS - {"terminate"}) | {"shutdown"}
+"""After these the machine can be started again."""
+
+
+def deed_of(action: str, *, in_task: bool = False) -> Deed:
+    """How to speak of an action; ``in_task``: where costguard was started for a task. Any other name is *the action*."""
+    deed = DEEDS.get(action, _ANY)
+    if in_task and action not in MACHINE_ACTIONS and deed.ward is MACHINE:
+        return deed._replace(ward=TASK)
+    return deed
