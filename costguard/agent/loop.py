@@ -563,11 +563,11 @@ class Loop:
         self._change_policy(self.cloud.relaxed(self.configured), "reload", proven=same_basis)
 
     def _message_facts(self) -> dict[str, Any]:
-        """Of this machine, for messages that the engine does not write."""
+        """Of this machine or task, for messages that the engine does not write."""
         policy, instance = self.policy, self._last.state.core.instance
         own = {"instance": instance, "price_per_hour": policy.price_per_hour, "currency": policy.currency}
         own["saving_limit"] = policy.saving_limit
-        return {**own, **self.cloud.message_facts}
+        return {**own, **self.cloud.message_facts, **task_words.in_messages(self.config)}
 
     def _apply_cloud_settings(self) -> None:
         """Apply the price and the relaxed settings from instance tags; a changed policy starts a new window."""
