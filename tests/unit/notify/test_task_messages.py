@@ -16,7 +16,7 @@ FACTS: dict[str, object] = {
     "instance": "task:Slurm:12",
     "task": "job 12 of alice",
     "advice": ADVICE._asdict(),
-    "folder": "/home/alice/watch 12",
+    "folder": "/scratch/alice/watch 12",
     "incident": "b-i1",
     "mode": "live",
     "action": "end_task",
@@ -66,14 +66,14 @@ def test_a_task_is_named_whatever_is_done_for_it(action: str) -> None:
 def test_every_command_talks_to_the_guard_of_this_task(kind: str) -> None:
     """Each task has a folder of its own: another guard, or none, would answer in the ordinary one."""
     commands = re.findall(r"`([^`]*costguard (?:hold|release|status|history)[^`]*)`", compose(kind, FACTS).body)
-    assert all("--state-dir '/home/alice/watch 12'" in command for command in commands)
+    assert all("--state-dir '/scratch/alice/watch 12'" in command for command in commands)
     if kind in {"warning", "countdown", "held", "hold_ended"}:
         assert commands
 
 
 def test_it_is_postponed_from_where_people_are() -> None:
     """Who waits for a job sits at another machine."""
-    command = "costguard hold 2h --state-dir '/home/alice/watch 12'"
+    command = "costguard hold 2h --state-dir '/scratch/alice/watch 12'"
     body = compose("warning", FACTS).body
     assert f"To postpone it: `{command}` on node7, or from elsewhere `srun --jobid=12 {command}`." in body
     assert "elsewhere" not in compose("warning", {**FACTS, "advice": {}}).body
