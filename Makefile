@@ -13,7 +13,7 @@ DRAW ?=
 STORY ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-vm test-slurm thorough elsewhere terraform lint soak mutants mutants-all planted bench docs wheel lock release wheels clean
+.PHONY: help demo test test-vm test-slurm test-kubernetes thorough elsewhere terraform lint soak mutants mutants-all planted bench docs wheel lock release wheels clean
 
 help: ## show these lines
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1#/p' $(MAKEFILE_LIST) | tr '#' '\t' | expand -t 20
@@ -38,6 +38,9 @@ test-vm: $(DEV_STAMP) $(if $(WHEEL),,wheel) ## boot a small machine and try the 
 
 test-slurm: $(DEV_STAMP) ## beside a real Slurm on this machine (root; slurmctld slurmd slurm-client munge iproute2 of Debian): three minutes
 	$(PY) -m pytest -q tests/slurm --session-timeout=1200
+
+test-kubernetes: $(DEV_STAMP) ## beside a real Kubernetes API on this machine (kube-apiserver kube-controller-manager etcd kubectl: tests/kubernetes/README.md): two minutes
+	$(PY) -m pytest -q tests/kubernetes --session-timeout=1200
 
 elsewhere: $(DEV_STAMP) ## tests under another boot time, zone, language, user and load than this machine's
 	JOBS="$(JOBS)" DRAW="$(DRAW)" .ci/elsewhere

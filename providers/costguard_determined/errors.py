@@ -12,6 +12,8 @@ _EXPIRED = "the token of the task may have expired: name a user's own with [task
 _OWNER = "let costguard run as the owner of the task, or name a token with the right: [task.determined] token_file"
 _MASTER = "see whether the master answers: `curl $DET_MASTER/info`"
 
+NOT_FOUND = 404
+
 _CODES: dict[int, tuple[Trouble, Sent, str]] = {
     400: ("refused", "hardly", "see the task in Determined's own list"),
     401: ("credentials", "no", _EXPIRED),
@@ -25,6 +27,8 @@ _CODES: dict[int, tuple[Trouble, Sent, str]] = {
 
 def explain(what: str, status: int, body: bytes, retry_after: float) -> SchedulerError:
     """The error of an answer."""
+    if status == NOT_FOUND and not _own(body):
+        return foreign(what, status, "hardly")
     trouble, sent, hint = _CODES.get(status, ("internal", "perhaps", _MASTER))
     if status in {502, 503, 504}:
         trouble = "unreachable"
@@ -32,10 +36,25 @@ def explain(what: str, status: int, body: bytes, retry_after: float) -> Schedule
     return SchedulerError(trouble, text, code=f"http_{status}", hint=hint, sent=sent, retry_after=retry_after)
 
 
+def foreign(what: str, status: int, sent: Sent) -> SchedulerError:
+    """An answer that is not the master's: a proxy, another service, or another version of it."""
+    text = f"Determined did not answer `{what}`: HTTP {status} came, and not from its master"
+    return SchedulerError("unreachable", text, code="foreign_answer", hint=_MASTER, sent=sent)
+
+
 def unreachable(what: str, error: Exception, sent: Sent) -> SchedulerError:
     """No answer at all."""
     words = mask(str(error)) or type(error).__name__
     return SchedulerError("unreachable", f"Determined did not answer `{what}`: {words}", hint=_MASTER, sent=sent)
+
+
+def _own(body: bytes) -> bool:
+    """Whether this is an error in the master's own form; who else says *not found* knows nothing of the task."""
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        return False
+    return isinstance(answer, dict) and isinstance(answer.get("error"), dict)
 
 
 def _said(body: bytes) -> str:

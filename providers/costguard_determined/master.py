@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import re
 import ssl
 import time
 from typing import Any
@@ -11,13 +12,15 @@ from urllib.parse import urlsplit
 from costguard.cloud.http import retry_after, whole
 from costguard.cloud.retry import LateError, bounded
 from costguard.tasks.api import Place, SchedulerError
-from costguard_determined.errors import explain, unreachable
+from costguard_determined.errors import explain, foreign, unreachable
 
 CALL_SECONDS = 5.0
 """For one request. A master that answers at all does so in less than one."""
 
 LONGEST_BYTES = 4 << 20
 TOKEN_BYTES = 8192
+
+_TOKEN = re.compile(r"[\w.~+/=-]+", re.ASCII)
 
 
 class Master:
@@ -39,17 +42,22 @@ class Master:
             raise unreachable(what, TimeoutError(f"no answer within {limit:.0f} s"), "silent") from error
 
     def _asked(self, method: str, path: str, limit: float) -> dict[str, Any]:
-        what = f"{method} {path}"
         token, connection = self._token(), self._connection(limit)
-        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": "costguard"}
         try:
-            try:
-                connection.connect()
-            except (OSError, ValueError) as error:
-                raise unreachable(what, error, "no") from error
-            return self._exchange(connection, method, path, headers)
+            return self._answered(connection, method, path, token)
+        except SchedulerError as error:  # whoever repeats the token in an answer does not get it into a message
+            error.args = tuple(one.replace(token, "***") if isinstance(one, str) else one for one in error.args)
+            raise
         finally:
             connection.close()
+
+    def _answered(self, connection: http.client.HTTPConnection, method: str, path: str, token: str) -> dict[str, Any]:
+        headers = {"Authorization": f"Bearer {token}", "Accept": "application/json", "User-Agent": "costguard"}
+        try:
+            connection.connect()
+        except (OSError, ValueError) as error:
+            raise unreachable(f"{method} {path}", error, "no") from error
+        return self._exchange(connection, method, path, headers)
 
     def _exchange(
         self, connection: http.client.HTTPConnection, method: str, path: str, headers: dict[str, str]
@@ -64,10 +72,12 @@ class Master:
         if answer.status != http.client.OK:
             raise explain(what, answer.status, body, retry_after(answer.getheader("Retry-After")))
         try:
-            found = json.loads(body or b"{}")
-        except ValueError as error:
-            raise unreachable(what, ValueError("the answer is no JSON"), "silent") from error
-        return found if isinstance(found, dict) else {}
+            found = json.loads(body)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):  # an empty answer, or somebody's page
+            raise foreign(what, answer.status, "silent")
+        return found
 
     def _connection(self, limit: float) -> http.client.HTTPConnection:
         try:
@@ -80,7 +90,11 @@ class Master:
             raise SchedulerError("refused", text, hint="set master under [task.determined]")
         if parts.scheme == "http":
             return http.client.HTTPConnection(host, port, timeout=limit)
-        return _Tls(host, port, limit, self._place.environ)
+        try:
+            return _Tls(host, port, limit, self._place.environ)
+        except OSError as error:
+            text = f"the certificate in DET_MASTER_CERT_FILE cannot be used ({error.strerror or type(error).__name__})"
+            raise SchedulerError("credentials", text, hint="let costguard's user read that file") from error
 
     def _token(self) -> str:
         """A user's token: from the file that is named, else the one that Determined gave to the task."""
@@ -95,7 +109,7 @@ class Master:
                 raise SchedulerError("credentials", text, hint="let costguard's user read token_file") from error
         else:
             token = environ.get("DET_USER_TOKEN") or environ.get("DET_SESSION_TOKEN") or ""
-        if not token or not token.isprintable() or " " in token:
+        if not _TOKEN.fullmatch(token):
             text = "no token of a user is there: neither in token_file nor in the task's environment"
             raise SchedulerError("credentials", text, hint="name a file with one: [task.determined] token_file")
         return token

@@ -29,6 +29,8 @@ STATES: Mapping[str, State] = {
 }
 """By Determined's word, of tasks and of trials, without ``STATE_``."""
 
+UNKNOWN = "that it knows no such task, or none that this token may see"
+
 
 class Seen(NamedTuple):
     """The task as the master shows it; ``slots``: of its whole allocation, None where it does not say."""
@@ -54,13 +56,14 @@ class Remote:
         self._place, self._task, self._master = place, task, Master(place)
         self._kind = task.details["kind"]
         self._path = f"/api/v1/{FOLDERS[self._kind]}/{task.id}"
+        self._met = False  # whether this master is known to be of the task's cluster
 
     def look(self, within: float) -> TaskFacts:
         """The task, its allocation, and who asks."""
         end = time.monotonic() + within
         seen = self._seen(end)
         if seen is None:
-            return TaskFacts("ended", "that it knows no such task")
+            return TaskFacts("ended", UNKNOWN)
         gpus, elsewhere = self._where(seen.slots)
         rights = tuple(self._rights(seen.owner, end)) if seen.state == "running" else ()
         return TaskFacts(seen.state, seen.said, seen.owner, gpus, (), elsewhere, rights, seen.stamp)
@@ -86,9 +89,7 @@ class Remote:
 
     def _doubted(self, error: SchedulerError, proof: str, end: float) -> Result:
         """A request that failed: where it may have been accepted, or the task had ended, a look decides."""
-        if error.trouble == "gone":
-            return Result("done", f"{self._task.words} had ended by itself")
-        if error.sent == "no":
+        if error.sent == "no" and error.trouble != "gone":
             raise error
         try:
             seen = self._seen(end)
@@ -97,6 +98,8 @@ class Remote:
             ends = False  # a look that fails takes no doubt away
         if not ends:
             raise error
+        if error.trouble == "gone":
+            return Result("done", f"{self._task.words} had ended by itself")
         return Result("accepted", f"{error.told}, but Determined shows that the task ends", proof)
 
     def confirm(self, ticket: Ticket, recorded: Result | None) -> Result:
@@ -104,7 +107,7 @@ class Remote:
         seen = self._seen(time.monotonic() + ticket.deadline)
         proof = recorded.proof if recorded else ""
         if seen is None or seen.state == "ended":
-            said = "no such task any more" if seen is None else seen.said
+            said = UNKNOWN.removeprefix("that it knows ") if seen is None else seen.said
             return Result("done", f"closed: {self._task.words} has ended (Determined shows {said})", proof)
         if seen.state == "ending":
             return Result("pending", f"seen ending: Determined shows {seen.said}", proof)
@@ -120,13 +123,18 @@ class Remote:
 
     def _seen(self, end: float) -> Seen | None:
         """The task; None where the master knows no such task. Raises SchedulerError, and a question leaves no doubt."""
-        own = self._ask(self._path, end).get(self._kind)
-        if own is None:
+        self._same_cluster(end)
+        answer = self._ask(self._path, end)
+        if answer is None:
             return None
+        own = answer.get(self._kind)
         if not isinstance(own, dict) or str(own.get("id", "")) != self._task.id:
             raise SchedulerError("internal", f"Determined's answer says nothing of {self._task.words}")
-        allocation = self._allocation(end)
+        self._same_task(own)
         said = str(own.get("state", "")).removeprefix("STATE_")
+        allocation = self._allocation(end)
+        if STATES.get(said) in {"running", "waiting"} and _over(allocation):
+            raise self._elsewhere(f"has ended, and {self._task.words} has not")
         stamp = (
             f"{self._task.id} {own.get('startTime', '')} {allocation.get('allocationId', '')} {own.get('restarts', '')}"
         )
@@ -134,25 +142,50 @@ class Remote:
         owner = str(own.get("username") or self._task.owner)
         return Seen(said or "nothing", owner, stamp, slots if isinstance(slots, int) else None)
 
-    def _ask(self, path: str, end: float) -> dict[str, Any]:
-        """A question; empty for what the master does not know. Raises SchedulerError, and a question leaves no doubt."""
+    def _same_cluster(self, end: float) -> None:
+        """A trial's number is another one's on another cluster. Raises SchedulerError where the address leads to one."""
+        own = self._task.details.get("cluster", "")
+        if self._met or not own:
+            return
+        found = (self._ask("/api/v1/master", end) or {}).get("clusterId")
+        if found and found != own:
+            text = f"the master that answers is of cluster {found}, and {self._task.words} is one of cluster {own}"
+            raise SchedulerError("changed", text, hint="see DET_MASTER, and master under [task.determined]")
+        self._met = True
+
+    def _same_task(self, own: Mapping[str, Any]) -> None:
+        """A trial says which tasks are its own. Raises SchedulerError where this container's is none of them."""
+        listed = own.get("taskIds")
+        tasks = {str(one) for one in (listed if isinstance(listed, list) else ())} | {str(own.get("taskId") or "")} - {
+            ""
+        }
+        mine = self._task.details["task"]
+        if tasks and mine not in tasks:
+            text = f"task {mine} is none of {self._task.words}: DET_TRIAL_ID and DET_TASK_ID do not belong together"
+            raise SchedulerError("changed", text, hint="start costguard from startup-hook.sh of the task")
+
+    def _elsewhere(self, what: str) -> SchedulerError:
+        hint = "start costguard with each allocation, from startup-hook.sh"
+        return SchedulerError("changed", f"allocation {self._task.details['allocation']} {what}", hint=hint)
+
+    def _ask(self, path: str, end: float) -> dict[str, Any] | None:
+        """A question; None for what the master does not know. Raises SchedulerError, and a question leaves no doubt."""
         try:
             return self._master.ask("GET", path, left(end))
         except SchedulerError as error:
             error.sent = "no"
             if error.trouble == "gone":
-                return {}
+                return None
             raise
 
     def _allocation(self, end: float) -> dict[str, Any]:
         """The part of the task that runs here; without an answer of older masters, and of none with it, nothing is known of it."""
-        task = self._ask(f"/api/v1/tasks/{self._task.details['task']}", end).get("task")
+        task = (self._ask(f"/api/v1/tasks/{self._task.details['task']}", end) or {}).get("task")
         listed = task.get("allocations") if isinstance(task, dict) else None
         wanted = self._task.details["allocation"]
         found = [one for one in listed or () if isinstance(one, dict) and one.get("allocationId") == wanted]
         if not found and listed:
-            text = f"allocation {wanted} is none of {self._task.words} any more: it began anew somewhere else"
-            raise SchedulerError("changed", text, hint="start costguard with each allocation, from startup-hook.sh")
+            raise self._elsewhere(f"is none of {self._task.words} any more: it began anew somewhere else")
         return found[0] if found else {}
 
     def _where(self, slots: int | None) -> tuple[int | None, str]:
@@ -167,7 +200,7 @@ class Remote:
     def _rights(self, owner: str, end: float) -> list[tuple[Verdict, PlanFinding]]:
         """Whether the token is the owner's or an administrator's; roles may allow it to others, which nobody can ask for."""
         try:
-            user = self._ask("/api/v1/me", end).get("user")
+            user = (self._ask("/api/v1/me", end) or {}).get("user")
         except SchedulerError as error:
             if error.trouble == "denied":
                 return []
@@ -178,3 +211,8 @@ class Remote:
         text = f"the task is {owner}'s and the token {me.get('username') or 'of somebody else'}'s: whether it may end it is unknown"
         hint = "give that user a role with the right, or name the owner's token: [task.determined] token_file"
         return [("consequences", PlanFinding("permission_unknown", text, hint))]
+
+
+def _over(allocation: Mapping[str, Any]) -> bool:
+    """Whether the part of the task in this container has ended; what runs under its name since then runs somewhere else."""
+    return bool(allocation.get("endTime")) or allocation.get("state") == "STATE_TERMINATED"

@@ -109,7 +109,7 @@ class Api:
                 raise errors.garbage(doing, effect)
             return Answer(data, connection.address)
         status = data if data is not None and data.get("kind") == "Status" else None
-        raise errors.explain(errors.Said(answer.status, status, answer.getheader("Retry-After")), doing, effect)
+        raise errors.explain(errors.Said(answer.status, status, answer.getheader("Retry-After"), text), doing, effect)
 
 
 class _Secured(Connection):

@@ -67,7 +67,9 @@ def taken(target: Object, answer: Data) -> bool:
         return at(answer, "spec", "suspend") is True
     if way == "scale":
         return at(answer, "kind") == "Scale" and not at(answer, "spec", "replicas")  # a zero is left out there
-    return way == "evict" or STOPPED in (at(answer, "metadata", "annotations") or {})
+    if way == "evict":
+        return bool(at(answer, "status") != "Failure")
+    return STOPPED in (at(answer, "metadata", "annotations") or {})
 
 
 def governor(target: Object) -> str:

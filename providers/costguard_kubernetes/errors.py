@@ -17,22 +17,34 @@ BUDGET = "DisruptionBudget"
 """The code of an eviction that a disruption budget does not allow."""
 CHANGED = "Conflict"
 """The code of a request about an object that has changed since it was looked at."""
+UNSERVED = "NotServed"
+"""The code of a kind of object, or a version of it, that the server does not have: nothing follows for the object itself."""
 
 RIGHTS = "`costguard permissions kubernetes` prints the Role that its service account needs"
 ACCOUNT = "mount the service account (automountServiceAccountToken, or a projected volume and task.kubernetes.service_account)"
 WAY = "see that the pod may reach the API server (NetworkPolicy, KUBERNETES_SERVICE_HOST), and that this is the cluster's own CA"
+SERVED = "see whether the definition of that kind is still installed: `kubectl api-resources`"
 BUDGETS = "`kubectl get pdb` shows the budget; whoever owns it may change it"
 
 _TOO_MANY_BUDGETS = "more than one poddisruptionbudget"
 _VIOLATES = "violate the pod's disruption budget"
+_RECKONED = "still being processed"
+"""Of a budget that was made or changed a moment ago: what it allows is known soon."""
+
+_NO_PATH = b"404 page not found"
+_NOT_FOUND = 404
 
 
 class Said(NamedTuple):
-    """An answer that is no success. ``status``: the body as a `Status`; None where it is none, so that somebody else answers."""
+    """An answer that is no success. ``status``: the body as a `Status`; None where it is none, so that somebody else answers.
+
+    ``text``: the body itself.
+    """
 
     code: int
     status: Mapping[str, Any] | None
     pause: object = None
+    text: bytes = b""
 
     @property
     def message(self) -> str:
@@ -47,8 +59,24 @@ class Said(NamedTuple):
     @property
     def causes(self) -> set[str]:
         """More codes, of what stands in the way."""
+        return {str(at(one, "reason")) for one in self._listed}
+
+    @property
+    def reckoned(self) -> bool:
+        """Whether a disruption budget says no only because it is being reckoned."""
+        return any(_RECKONED in str(at(one, "message")) for one in self._listed)
+
+    @property
+    def unserved(self) -> bool:
+        """Whether it is the kind or its version that is not there: an object that is missing is named."""
+        if self.code != _NOT_FOUND:
+            return False
+        return self.text.strip() == _NO_PATH if self.status is None else not at(self.status, "details", "name")
+
+    @property
+    def _listed(self) -> list[Any]:
         listed = at(self.status, "details", "causes")
-        return {str(at(one, "reason")) for one in listed} if isinstance(listed, list) else set()
+        return listed if isinstance(listed, list) else []
 
     @property
     def seconds(self) -> float:
@@ -59,12 +87,17 @@ class Said(NamedTuple):
 def explain(said: Said, doing: str, effect: bool) -> SchedulerError:
     """The error of an answer; a mere question leaves no doubt."""
     doubt: Sent = "perhaps" if effect and said.code >= 500 else "no"
+    if said.unserved:
+        text = f"{doing}: the API server has no such kind of object, or not in this version"
+        return SchedulerError("internal", text, code=UNSERVED, hint=SERVED, retry_after=None)
     if said.status is None:
         text = f"{doing}: status {said.code}, and not from the API server: a proxy or another service answers"
         sent: Sent = doubt if doubt == "perhaps" or not effect else "hardly"
         return SchedulerError("unreachable", text, code="foreign_answer", hint=WAY, sent=sent)
     text = f"{doing}: {said.message}"
     lower = said.message.lower()
+    if BUDGET in said.causes and said.reckoned:
+        return SchedulerError("throttled", text, code=said.reason, hint=BUDGETS, retry_after=max(said.seconds, 1.0))
     if BUDGET in said.causes or _VIOLATES in lower:
         return SchedulerError("refused", text, code=BUDGET, hint=BUDGETS)
     if _TOO_MANY_BUDGETS in lower:

@@ -25,6 +25,7 @@ class Kind(NamedTuple):
 
 POD = Kind("", "Pod", "pods", "evict")
 CRON_JOB = Kind("batch", "CronJob", "cronjobs", "none")
+JOB_SET = Kind("jobset.x-k8s.io", "JobSet", "jobsets", "suspend", "jobset.sigs.k8s.io/jobset-name")
 
 KINDS: Mapping[tuple[str, str], Kind] = {
     (kind.group, kind.name): kind
@@ -35,7 +36,7 @@ KINDS: Mapping[tuple[str, str], Kind] = {
         Kind("apps", "Deployment", "deployments", "scale"),
         Kind("apps", "StatefulSet", "statefulsets", "scale"),
         Kind("batch", "Job", "jobs", "suspend"),
-        Kind("jobset.x-k8s.io", "JobSet", "jobsets", "suspend", "jobset.sigs.k8s.io/jobset-name"),
+        JOB_SET,
         Kind(
             "leaderworkerset.x-k8s.io",
             "LeaderWorkerSet",

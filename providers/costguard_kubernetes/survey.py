@@ -2,17 +2,18 @@
 
 from collections.abc import Iterator
 from typing import NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 from costguard.tasks.api import SchedulerError, State, Task
 from costguard_kubernetes.api import Api
-from costguard_kubernetes.kinds import CRON_JOB, KINDS, POD, STOPPED, Object, Owner, at, path_of
+from costguard_kubernetes.errors import UNSERVED
+from costguard_kubernetes.kinds import CRON_JOB, JOB_SET, KINDS, POD, STOPPED, Kind, Object, Owner, at, path_of
 
 DEEPEST = 8
 """Owners above each other: a worker of a LeaderWorkerSet has four."""
 
-MOST_PODS = 200
-"""Pods of an owner that are listed; with more there are others in any case."""
+MOST_PODS = 50
+"""Pods of an owner that are listed, of those that have not ended; with more there are others in any case."""
 
 NAMED = 4
 """So many of them are named one by one."""
@@ -22,14 +23,16 @@ _GROUPS = ("kueue.x-k8s.io/pod-group-name", "scheduling.x-k8s.io/pod-group", "sc
 """Labels and annotations with which schedulers place several pods together (Kueue, the scheduler's plug-ins, Volcano)."""
 
 _DONE = ("Succeeded", "Failed")
+_LIVING = ",".join(f"status.phase!={one}" for one in _DONE)
+"""For the server: it keeps hundreds that have ended, and a page of them would hide one that lives."""
 
 
 class Seen(NamedTuple):
     """``pod``: None where there is no such pod any more. ``target``: what is to be changed, None where nobody knows how.
 
     ``above``: the controller that goes on, which is why there is no target, or, with one, that may start another. ``others``: the
-    other pods that live and would end as well; ``wanted``: how many the target asks for. ``together``: the group of pods
-    that the pod was placed with.
+    other pods that live and would end as well, ``more``: and further ones that were not listed; ``wanted``: how many the target asks
+    for. ``together``: the group of pods that the pod was placed with.
     """
 
     state: State
@@ -38,6 +41,7 @@ class Seen(NamedTuple):
     target: Object | None = None
     above: Owner | None = None
     others: tuple[Object, ...] = ()
+    more: bool = False
     wanted: int = 1
     together: str = ""
 
@@ -76,8 +80,8 @@ class Survey:
             return Seen("running", "phase Running", pod, None, above)
         if ending := shows(target):
             return Seen("ending", ending, pod, target, above)
-        others, wanted = self._others(pod, target, chain, end) if target.kind is not POD else ((), 1)
-        return Seen("running", "phase Running", pod, target, above, others, wanted, _together(pod))
+        seen = Seen("running", "phase Running", pod, target, above, together=_together(pod))
+        return self._others(seen, target, chain, end) if target.kind is not POD else seen
 
     def _pod(self, end: float) -> Object | None:
         """Find this pod, and no other one of its name; None where it is gone."""
@@ -108,9 +112,8 @@ class Survey:
             kind = KINDS.get((owner.group, owner.name_of_kind))
             if kind is None or kind is CRON_JOB or len(chain) == DEEPEST:
                 return tuple(chain), owner
-            path = path_of(kind, owner.version, self._namespace, owner.name)
             try:
-                below = Object(kind, owner.version, self._api.get(path, f"reading {owner.words}", end).data)
+                below = self._read(kind, owner, end)
             except SchedulerError as error:
                 if error.trouble != "gone":
                     raise
@@ -121,24 +124,43 @@ class Survey:
             chain.append(below)
         return tuple(chain), None
 
-    def _others(
-        self, pod: Object, target: Object, chain: tuple[Object, ...], end: float
-    ) -> tuple[tuple[Object, ...], int]:
-        """The other pods of the owner that have not ended; and how many it asks for."""
+    def _read(self, kind: Kind, owner: Owner, end: float) -> Object:
+        """An owner. A pod keeps the version in which it was made; where the server has that one no more, its own counts."""
+        version, doing = owner.version, f"reading {owner.words}"
+        try:
+            found = self._api.get(path_of(kind, version, self._namespace, owner.name), doing, end)
+        except SchedulerError as error:
+            if error.code != UNSERVED:
+                raise
+            group = self._api.get(f"/apis/{quote(kind.group, safe='')}", doing, end).data
+            version = str(at(group, "preferredVersion", "version") or "")
+            if version in {"", owner.version}:
+                raise
+            found = self._api.get(path_of(kind, version, self._namespace, owner.name), doing, end)
+        return Object(kind, version, found.data)
+
+    def _others(self, seen: Seen, target: Object, chain: tuple[Object, ...], end: float) -> Seen:
+        """The same, with the other pods of the owner that have not ended; and how many it asks for."""
         selector = _selector(target, chain)
+        listed, more = self._listed(target, selector, _LIVING, end)
+        own = seen.pod.uid if seen.pod is not None else ""
+        if own not in {one.uid for one in listed} and not more:
+            text = f"the pods of {target.words} ({selector}) do not include {self._task.words}, so its other ones are not known"
+            raise SchedulerError("internal", text, code="garbage")
+        others = tuple(one for one in listed if one.uid != own and _lives(one))
+        done = len(self._listed(target, selector, "status.phase=Succeeded", end)[0]) if target.kind is JOB_SET else 0
+        return seen._replace(others=others, more=more, wanted=_wanted(target, done))
+
+    def _listed(self, target: Object, selector: str, fields: str, end: float) -> tuple[tuple[Object, ...], bool]:
+        """Pods of an owner, and whether there are more of them."""
+        query = urlencode({"labelSelector": selector, "fieldSelector": fields, "limit": MOST_PODS})
         path = path_of(POD, "v1", self._namespace)
-        query = urlencode({"labelSelector": selector, "limit": MOST_PODS})
         data = self._api.get(f"{path}?{query}", f"listing the pods of {target.words}", end).data
         items = data.get("items")
         listed = [Object(POD, "v1", one) for one in items if isinstance(one, dict)] if isinstance(items, list) else []
         for one in listed:
             _sound(one)
-        if pod.uid not in {one.uid for one in listed} and not at(data, "metadata", "continue"):
-            text = f"the pods of {target.words} ({selector}) do not include {self._task.words}, so its other ones are not known"
-            raise SchedulerError("internal", text, code="garbage")
-        others = [one for one in listed if one.uid != pod.uid and _lives(one)]
-        done = sum(at(one.data, "status", "phase") == "Succeeded" for one in listed)
-        return tuple(others), _wanted(target, done)
+        return tuple(listed), bool(at(data, "metadata", "continue"))
 
 
 def _unproven(text: str) -> SchedulerError:
@@ -269,8 +291,11 @@ def elsewhere(seen: Seen) -> str:
         return ""
     if seen.others:
         names = ", ".join(one.name for one in seen.others[:NAMED])
-        more = f" and {len(seen.others) - NAMED} more" if len(seen.others) > NAMED else ""
+        left = f"more than {MOST_PODS - NAMED}" if seen.more else f"{len(seen.others) - NAMED} more"
+        more = f" and {left}" if seen.more or len(seen.others) > NAMED else ""
         return f"{target.words} also has the pod{'s' * (len(seen.others) > 1)} {names}{more}"
+    if seen.more:
+        return f"{target.words} has more than {MOST_PODS} pods"
     if seen.wanted > 1:
         return f"{target.words} asks for {seen.wanted} pods"
     return f"it was placed together with the pods of group {seen.together}" if seen.together else ""

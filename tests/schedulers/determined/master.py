@@ -19,6 +19,17 @@ KEYS = {
     "tensorboards": "tensorboard",
     "trials": "trial",
 }
+PAGES: dict[int | str, tuple[int, bytes]] = {
+    "page": (200, b"<html>log in first</html>"),
+    "nothing": (200, b""),
+    "list": (200, b"[]"),
+    "healthy": (200, b'{"status": "ok"}'),
+    "no-backend": (404, b"default backend - 404"),
+    "no-route": (404, b'{"message": "no Route matched with those values"}'),
+    "gateway": (502, b"<html>bad gateway</html>"),
+}
+"""Answers of others that stand before a master: a proxy, an ingress."""
+
 _PATH = re.compile(r"/api/v1/(?P<folder>notebooks|shells|commands|tensorboards|trials)/(?P<id>[^/]+)(?P<kill>/kill)?")
 _UUID = re.compile(r"(\d+\.)?[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}")
 
@@ -35,6 +46,9 @@ class Master:
         self.fails: dict[str, list[int | str]] = {}
         """By *METHOD*: what the next such requests get. ``slow``: no answer; ``slow-after``: none, but it is done; ``cut``."""
         self.older = False  # one without /api/v1/tasks
+        self.cluster = "c-1"
+        self.refusal = "invalid credentials"
+        self.on_kill: Callable[[], object] = list  # what happens at the moment of a kill
         self.after = "STATE_TERMINATED"
         self.patience = 30.0
 
@@ -59,6 +73,8 @@ class Master:
     def answer(self, method: str, path: str) -> tuple[int, dict[str, Any]]:
         if path == "/api/v1/me" and method == "GET":
             return 200, {"user": self.me}
+        if path == "/api/v1/master" and method == "GET":
+            return 200, {"version": "0.38.1", "masterId": "m-1", "clusterId": self.cluster}
         if (found := re.fullmatch(r"/api/v1/tasks/([^/]+)", path)) and method == "GET" and not self.older:
             listed = self.allocations.get(found[1])
             return (
@@ -76,6 +92,8 @@ class Master:
             )
         if folder != "trials" and not _UUID.fullmatch(name):
             return 400, _error(3, "invalid task id")
+        if match["kill"]:
+            self.on_kill()
         task = self.tasks.get((folder, name))
         if task is None:
             return 404, _error(5, f"{KEYS[folder]} {name} not found")
@@ -106,7 +124,7 @@ def handler_of(master: Master) -> type[BaseHTTPRequestHandler]:
             master.asked.append(f"{method} {self.path}")
             fault = (master.fails.get(method) or [""]).pop(0) if master.fails.get(method) else ""
             if self.headers.get("Authorization") != f"Bearer {TOKEN}":
-                self._write(401, _error(16, "invalid credentials"))
+                self._write(401, _error(16, master.refusal))
                 return
             if fault == "slow-after":
                 master.answer(method, self.path)
@@ -116,8 +134,8 @@ def handler_of(master: Master) -> type[BaseHTTPRequestHandler]:
             if fault == "cut":
                 self.wfile.write(b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\n{")
                 return
-            if fault == "page":
-                self._write(200, b"<html>log in first</html>")
+            if fault in PAGES:
+                self._write(*PAGES[fault])
                 return
             if fault:
                 self._write(int(fault), _error(13, "scripted"))

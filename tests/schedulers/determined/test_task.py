@@ -12,7 +12,7 @@ from costguard.cloud.api import Ticket
 from costguard.tasks.api import Place, SchedulerError
 from costguard_determined import Determined
 from costguard_determined.session import Remote
-from tests.schedulers.determined.master import TASK, TOKEN, Master, environment, serving
+from tests.schedulers.determined.master import PAGES, TASK, TOKEN, Master, environment, serving
 
 TICKET = Ticket("i1", "a1", 20.0)
 KINDS = {
@@ -139,6 +139,100 @@ def test_a_state_that_nobody_knows_is_no_state(master: Master) -> None:
         session(master).look(5.0)
 
 
+@pytest.mark.parametrize("answer", list(PAGES))
+def test_who_is_not_the_master_says_nothing_of_the_task(master: Master, answer: str) -> None:
+    """A proxy's *not found*, or an empty success, is no end of it: not before, not at the request, not afterwards."""
+    task = session(master)
+    facts = task.look(5.0)
+    for call in (lambda: task.look(5.0), lambda: task.end(facts, TICKET), lambda: task.confirm(TICKET, None)):
+        master.fails = {"GET": [answer]}
+        with pytest.raises(SchedulerError) as error:
+            call()
+        assert (error.value.technical, error.value.in_doubt) == (True, False)
+    assert master.killed == []
+
+
+@pytest.mark.parametrize("answer", ["no-backend", "no-route", "nothing", "list"])
+def test_a_kill_that_somebody_else_answers_ends_nothing(master: Master, answer: str) -> None:
+    """Whatever it says, a look shows that the task runs."""
+    task = session(master)
+    facts = task.look(5.0)
+    master.fails = {"POST": [answer]}
+    with pytest.raises(SchedulerError) as error:
+        task.end(facts, TICKET)
+    assert error.value.technical
+
+
+def test_a_kill_of_what_is_not_found_and_runs_is_no_end(master: Master) -> None:
+    """The master may say *not found* for *not allowed*: a look decides."""
+    task = session(master)
+    facts = task.look(5.0)
+    master.fails = {"POST": [404]}
+    with pytest.raises(SchedulerError) as error:
+        task.end(facts, TICKET)
+    assert (error.value.trouble, error.value.technical) == ("gone", False)
+
+
+@pytest.mark.parametrize("over", [{"endTime": "2026-11-23T09:00:00Z"}, {"state": "STATE_TERMINATED"}])
+@pytest.mark.parametrize("state", ["STATE_RUNNING", "STATE_ACTIVE", "STATE_QUEUED"])
+def test_a_trial_that_goes_on_in_another_allocation_is_not_ended(state: str, over: dict[str, str]) -> None:
+    """Paused and let go on, or moved: the master still lists this container's part, and another one works."""
+    made = Master()
+    made.add("trials", "17")
+    with serving(made):
+        task = session(made, "TRIAL")
+        facts = task.look(5.0)
+        made.allocations[TASK][0] |= over
+        made.allocations[TASK].append(
+            {"allocationId": f"{TASK}.2", "taskId": TASK, "state": "STATE_RUNNING", "slots": 1}
+        )
+        made.tasks["trials", "17"]["state"] = state
+        for call in (lambda: task.look(5.0), lambda: task.end(facts, TICKET)):
+            with pytest.raises(SchedulerError, match="has ended, and trial 17 has not") as error:
+                call()
+            assert error.value.trouble == "changed"
+    assert made.killed == []
+
+
+def test_a_trial_of_the_same_number_on_another_cluster_is_not_ended() -> None:
+    """The configuration names the address of another master, which has a trial 17 of somebody else."""
+    made = Master()
+    made.add("trials", "17")
+    made.older, made.cluster = True, "c-2"
+    with serving(made):
+        with pytest.raises(SchedulerError, match="cluster c-2") as error:
+            session(made, "TRIAL").look(5.0)
+        assert (error.value.trouble, error.value.technical) == ("changed", False)
+    assert [one for one in made.asked if "trials" in one] == []
+
+
+@pytest.mark.parametrize("said", [{"taskId": "18.another"}, {"taskIds": ["18.another", "18.other"]}])
+def test_a_trial_that_is_none_of_this_task_is_not_ended(said: dict[str, Any]) -> None:
+    """A number that came from somewhere else into the environment names another's trial."""
+    made = Master()
+    made.add("trials", "17", **said)
+    with serving(made), pytest.raises(SchedulerError, match="do not belong together") as error:
+        session(made, "TRIAL").look(5.0)
+    assert error.value.trouble == "changed"
+
+
+def test_a_trial_that_has_had_other_tasks_is_this_one(master: Master) -> None:
+    """Of all that it has had, one is this container's."""
+    master.add("trials", "17", taskId="18.another", taskIds=["18.another", TASK])
+    assert session(master, "TRIAL").look(5.0).state == "running"
+
+
+def test_whoever_repeats_the_token_gets_it_into_no_message(master: Master, tmp_path: Path) -> None:
+    """An answer may show what was sent; a token need not look like one."""
+    (tmp_path / "token").write_text("a-word-of-the-cluster")
+    mine: dict[str, object] = {"token_file": str(tmp_path / "token")}
+    master.refusal = "what is a-word-of-the-cluster? unknown"
+    with pytest.raises(SchedulerError) as error:
+        session(master, settings=mine).look(5.0)
+    assert "unknown" in str(error.value)
+    assert "a-word-of-the-cluster" not in f"{error.value!r}{error.value}{error.value.told}"
+
+
 def test_gpus_of_other_agents_may_work(master: Master) -> None:
     """They cannot be seen from here."""
     master.allocations[TASK][0]["slots"] = 8
@@ -204,9 +298,10 @@ def test_a_kill_that_failed_is_in_doubt_where_it_may_have_been_taken(
 
 def test_a_kill_of_what_has_ended_is_done(master: Master) -> None:
     """Between the look and the request."""
-    master.fails = {"POST": [404]}
     task = session(master)
-    assert task.end(task.look(5.0), TICKET).status == "done"
+    facts = task.look(5.0)
+    master.on_kill = master.tasks.clear
+    assert task.end(facts, TICKET).status == "done"
 
 
 def test_a_kill_without_an_answer_is_accepted_when_the_task_ends(master: Master) -> None:
@@ -252,7 +347,7 @@ def test_the_token_may_stand_in_a_file(master: Master, tmp_path: Path) -> None:
     assert session(master, DET_USER_TOKEN="", DET_SESSION_TOKEN=TOKEN).look(5.0).state == "running"
 
 
-@pytest.mark.parametrize("token", ["", "two words", "a\nb", "x" * 3])
+@pytest.mark.parametrize("token", ["", "two words", "a\nb", "tök€n", "x" * 3])
 def test_what_is_no_token_is_sent_nowhere_or_refused(master: Master, token: str) -> None:
     """And never quoted."""
     with pytest.raises(SchedulerError) as refused:
@@ -280,6 +375,15 @@ def test_the_master_is_who_its_certificate_says(tmp_path: Path) -> None:
                 session(made, **wrong).look(5.0)
             assert (refused.value.trouble, refused.value.in_doubt, made.asked) == ("unreachable", False, [])
         assert session(made, DET_MASTER_CERT_FILE="noverify").look(5.0).state == "running"
+
+
+def test_a_certificate_that_cannot_be_read_is_named(master: Master, tmp_path: Path) -> None:
+    """And nobody is asked without it."""
+    (tmp_path / "master.crt").write_text("nothing")
+    address: dict[str, object] = {"master": master.url.replace("http:", "https:")}
+    with pytest.raises(SchedulerError, match="DET_MASTER_CERT_FILE") as error:
+        session(master, settings=address, DET_MASTER_CERT_FILE=str(tmp_path / "master.crt")).look(5.0)
+    assert (error.value.trouble, master.asked) == ("credentials", [])
 
 
 @pytest.mark.parametrize("address", ["", "master", "ftp://master", "http://", "http://[::1"])

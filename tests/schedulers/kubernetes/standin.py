@@ -1,6 +1,7 @@
 """A stand-in of an API server: objects with versions, rights, dry runs, evictions, and faults; it refuses what Kubernetes refuses.
 
-Its answers are those of Kubernetes' API conventions: codes, reasons and causes of a `Status`, and a `Scale` that leaves out a zero.
+Its answers are those of Kubernetes' API conventions: codes, reasons and causes of a `Status`, and a `Scale` that leaves out a zero;
+where they differ, those of a real server (`tests/kubernetes`).
 """
 
 import base64
@@ -36,10 +37,14 @@ REASONS = {
 
 
 class RefusedError(Exception):
-    """The answer is a `Status` with this code."""
+    """The answer is a `Status` with this code. ``name``: of the object that it is about, where it is about one."""
 
-    def __init__(self, code: int, message: str, pause: int = 0, causes: tuple[str, ...] = ()) -> None:
-        self.code, self.message, self.pause, self.causes = code, message, pause, causes
+    def __init__(self, code: int, message: str, pause: int = 0, causes: tuple[str, ...] = (), name: str = "") -> None:
+        self.code, self.message, self.pause, self.causes, self.name = code, message, pause, causes, name
+
+
+class NoPathError(Exception):
+    """Nobody serves this path: a line of text, and no `Status`."""
 
 
 class Dropped(Exception):
@@ -71,7 +76,9 @@ class Cluster:
         self.agents: list[str] = []
         self.faults: dict[str, list[Any]] = {}
         self.budgets: dict[str, str] = {}
+        self.reckoning = False
         self.unknown_fields = False
+        self.unserved: set[str] = set()
         self.after = "marks"
         self.released = threading.Event()
         self.port = 0
@@ -190,6 +197,8 @@ class Cluster:
         except RefusedError as refused:
             code, data = refused.code, _status(refused)
             pause = refused.pause
+        except NoPathError:
+            code, data, pause = 404, "no-path", 0
         else:
             pause = 0
         self._write(handler, code, data, pause, cut)
@@ -199,6 +208,10 @@ class Cluster:
         if handler.headers["Authorization"] != f"Bearer {self.token}":
             raise RefusedError(401, "Unauthorized")
         self.agents.append(handler.headers["User-Agent"])
+        if set(handler.path.split("/")) & self.unserved:
+            raise NoPathError
+        if urlsplit(handler.path).path.count("/") == 2:
+            return "get", "groups", None  # what everybody may ask who has a token
         group, plural, name, part, _ = _parsed(handler.path)
         verb = {"GET": "get" if name else "list", "POST": "create", "PATCH": "patch"}.get(handler.command, "delete")
         resource = f"{plural}/{part}" if part else plural
@@ -225,6 +238,8 @@ class Cluster:
             fault()
         if resource == "selfsubjectaccessreviews":
             return self._review(json.loads(body))
+        if resource == "groups":
+            return _group(handler.path.rpartition("/")[2])
         group, plural, name, _, namespace = _parsed(handler.path)
         if namespace != NAMESPACE:
             raise RefusedError(404, f'namespaces "{namespace}" not found')
@@ -234,7 +249,7 @@ class Cluster:
             return self._event(json.loads(body))
         one = self.objects.get((group, plural, name))
         if one is None:
-            raise RefusedError(404, f'{plural} "{name}" not found')
+            raise RefusedError(404, f'{plural} "{name}" not found', name=name)
         return copy.deepcopy(one) if verb == "get" else self._changed(handler, one, body)
 
     def _changed(self, handler: BaseHTTPRequestHandler, one: dict[str, Any], body: bytes) -> Any:
@@ -260,6 +275,12 @@ class Cluster:
             if not sign:
                 raise RefusedError(400, "unable to parse requirement")
             found = [one for one in found if one["metadata"].get("labels", {}).get(key) == value]
+        for part in filter(None, query.get("fieldSelector", [""])[0].split(",")):
+            key, sign, value = part.partition("!=") if "!=" in part else part.partition("=")
+            if key != "status.phase":
+                raise RefusedError(400, f'field label "{key}" not supported for {plural}')
+            found = [one for one in found if (one["status"]["phase"] == value) == (sign == "=")]
+        found.sort(key=lambda one: one["metadata"]["name"])
         most = int(query.get("limit", ["500"])[0])
         more = {"continue": "abc"} if len(found) > most else {}
         return {"kind": "List", "metadata": {"resourceVersion": "1", **more}, "items": copy.deepcopy(found[:most])}
@@ -276,14 +297,20 @@ class Cluster:
             raise RefusedError(400, "no kind of that name is registered")
         for name, value in body["deleteOptions"]["preconditions"].items():
             if pod["metadata"][name] != value:
-                raise RefusedError(409, f"the {name} in the precondition ({value}) does not match")
+                text = f'Operation cannot be fulfilled on Pod "{pod["metadata"]["name"]}": the {name} in the precondition ({value}) does not match'
+                raise RefusedError(409, text, name=pod["metadata"]["name"])
+        if self.budgets.get(pod["metadata"]["name"]) == "two":
+            text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+            raise RefusedError(500, text)
         if budget := self.budgets.get(pod["metadata"]["name"]):
             text = f"The disruption budget {budget} needs 1 healthy pods and has 1 currently"
+            if self.reckoning:
+                text = f"The disruption budget {budget} is still being processed by the server."
             raise RefusedError(429, "Cannot evict pod as it would violate the pod's disruption budget.", causes=(text,))
         if not dry:
             self.changes.append(f"evict {pod['metadata']['name']}")
             self._end(pod)
-        return {"kind": "Status", "apiVersion": "v1", "status": "Success"}
+        return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}
 
     def _patched(self, one: dict[str, Any], part: str, patch: Any, dry: bool) -> Any:
         meta = patch.pop("metadata")
@@ -333,7 +360,8 @@ class Cluster:
     def _write(self, handler: BaseHTTPRequestHandler, code: int, data: Any, pause: int, cut: Any) -> None:
         if cut == "dropped-after":
             raise Dropped
-        text = b"<html>a proxy</html>" if data == "html-502" else json.dumps(data).encode()
+        pages = {"html-502": b"<html>a proxy</html>", "no-path": b"404 page not found\n"}
+        text = pages[data] if isinstance(data, str) else json.dumps(data).encode()
         handler.send_response(502 if data == "html-502" else code)
         handler.send_header("Content-Type", "application/json")
         handler.send_header("Content-Length", str(len(text)))
@@ -347,20 +375,32 @@ class Cluster:
 
 def _status(refused: RefusedError) -> Any:
     causes = [{"reason": "DisruptionBudget", "message": text} for text in refused.causes]
-    details = {"causes": causes} if causes else {}
+    details = ({"causes": causes} if causes else {}) | ({"name": refused.name} if refused.name else {})
     return {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": refused.message,
         "reason": REASONS.get(refused.code, "Unknown"), "code": refused.code, "details": details,
     }  # fmt: skip
 
 
+def _group(name: str) -> Any:
+    """What a server says of a group of kinds: which version it prefers."""
+    version = VERSIONS.get(name, "v1")
+    served = {"groupVersion": f"{name}/{version}", "version": version}
+    return {"kind": "APIGroup", "apiVersion": "v1", "name": name, "versions": [served], "preferredVersion": served}
+
+
 def _parsed(path: str) -> tuple[str, str, str, str, str]:
-    """Group, plural, name, subresource and namespace. Raises RefusedError for another path."""
+    """Group, plural, name, subresource and namespace.
+
+    Raises RefusedError for another path; NoPathError where kinds that somebody installed would be.
+    """
     parts = [unquote(one) for one in urlsplit(path).path.strip("/").split("/")]
     group = parts[1] if parts[0] == "apis" else ""
     rest = parts[2:] if group == "" else parts[3:]
     version = parts[1] if group == "" else parts[2]
     if version != VERSIONS.get(group, "v1"):
+        if "." in group:
+            raise NoPathError
         raise RefusedError(404, "the server could not find the requested resource")
     if rest == ["selfsubjectaccessreviews"]:
         return group, rest[0], "", "", ""

@@ -154,6 +154,50 @@ def test_more_pods_than_are_listed_are_other_pods(cluster: Cluster) -> None:
     assert "more" in session(cluster).look(10.0).elsewhere
 
 
+def test_pods_that_have_ended_hide_none_that_lives(cluster: Cluster) -> None:
+    """However many of them an owner has left behind, and however late in the list the one that lives comes."""
+    stateful_set(cluster)
+    for number in range(230):
+        cluster.pod(f"a-{number:03}", labels=LABELS)["status"]["phase"] = "Failed" if number % 2 else "Succeeded"
+    assert session(cluster).look(10.0).elsewhere == ""
+    cluster.pod("z-lives", labels=LABELS)
+    assert session(cluster).look(10.0).elsewhere == "StatefulSet train also has the pod z-lives"
+
+
+def test_a_page_of_pods_that_are_being_deleted_is_not_all(cluster: Cluster) -> None:
+    """What stands on the next one may work."""
+    stateful_set(cluster)
+    for number in range(60):
+        cluster.pod(f"a-{number}", labels=LABELS)["metadata"]["deletionTimestamp"] = "2026-11-23T10:00:00Z"
+    assert session(cluster).look(10.0).elsewhere == "StatefulSet train has more than 50 pods"
+
+
+@pytest.mark.parametrize("workload", [job_set, deployment])
+def test_a_version_that_is_not_served_any_more_is_no_end(cluster: Cluster, workload: Workload) -> None:
+    """A pod keeps the version in which its owner's controller knew it: the object is found in the one that the server has."""
+    made = workload(cluster)
+    for one in list(cluster.objects.values()):
+        for owner in one["metadata"].get("ownerReferences", ()):
+            if owner["name"] == made["metadata"]["name"]:
+                owner["apiVersion"] = f"{owner['apiVersion'].partition('/')[0]}/v0"
+    facts = session(cluster).look(10.0)
+    assert (facts.state, codes(facts)) == ("running", [("consequences", "owner_ends")])
+    assert (ended(cluster, facts).status, cluster.changes) == ("accepted", [WORKLOADS[workload]])
+
+
+@pytest.mark.parametrize("workload", [job_set, deployment])
+def test_a_kind_that_the_server_does_not_have_is_no_end(cluster: Cluster, workload: Workload) -> None:
+    """Its definition was taken away, or the server has only begun to start: nothing says that the owner is gone, nor that the pod ends."""
+    made = workload(cluster)
+    sent = ended(cluster)
+    cluster.get("", "pods", POD)["metadata"].pop("deletionTimestamp")
+    cluster.unserved.add(made["apiVersion"].partition("/")[0])
+    for call in (lambda: session(cluster).look(3.0), lambda: session(cluster).confirm(TICKET, sent)):
+        with pytest.raises(SchedulerError, match="no such kind of object") as error:
+            call()
+        assert (error.value.technical, error.value.in_doubt) == (True, False)
+
+
 def of_an_operator(cluster: Cluster) -> None:
     cluster.objects["ray.io", "rayclusters", "r"] = made = {
         "apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "r", "uid": "r1"},
@@ -274,6 +318,29 @@ def test_a_disruption_budget_is_a_veto_told_as_such(cluster: Cluster) -> None:
     assert (sent.status, "disruption budget" in sent.detail) == ("refused", True)
     assert [verb for verb, _, _ in cluster.asked[before:]].count("create") == 1
     assert cluster.changes == []
+
+
+def test_two_budgets_of_a_pod_are_a_veto_too(cluster: Cluster) -> None:
+    """The server evicts nothing then, and says so with the code of an internal error: it would say so for ever."""
+    bare(cluster)
+    facts = session(cluster).look(10.0)
+    cluster.budgets[POD] = "two"
+    assert ("refuse", "disruption_budget") in codes(session(cluster).look(10.0))
+    assert (ended(cluster, facts).status, cluster.changes) == ("refused", [])
+
+
+def test_a_budget_that_is_being_reckoned_is_waited_for(cluster: Cluster) -> None:
+    """It was made or changed a moment ago: that is no veto, and the pod is evicted when the budget allows it."""
+    bare(cluster)
+    facts = session(cluster).look(10.0)
+    cluster.budgets[POD], cluster.reckoning = "web", True
+    with pytest.raises(SchedulerError) as error:
+        session(cluster).look(2.0)
+    assert (error.value.trouble, error.value.technical) == ("throttled", True)
+    sent = session(cluster).end(facts, TICKET._replace(deadline=3.0))
+    assert (sent.status, cluster.changes) == ("failed", [])
+    cluster.fails("create pods/eviction", None, cluster.budgets.clear)
+    assert (ended(cluster, facts).status, cluster.changes) == ("accepted", [WORKLOADS[bare]])
 
 
 def test_an_old_api_that_drops_the_change_is_found_out(cluster: Cluster) -> None:

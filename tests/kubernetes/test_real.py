@@ -1,0 +1,546 @@
+"""The plug-in and the agent beside a real API server. `make test-kubernetes`."""
+
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from costguard.cloud.api import Ticket
+from costguard.plans import Result
+from costguard.tasks.api import SchedulerError, TaskFacts
+from costguard_kubernetes import Kubernetes, change
+from costguard_kubernetes.api import Api
+from costguard_kubernetes.kinds import KINDS, Object
+from costguard_kubernetes.permissions import RIGHTS
+from tests.e2e.conftest import Agent
+from tests.kubernetes.conftest import grant
+from tests.kubernetes.space import (
+    LABELS,
+    PLURALS,
+    Space,
+    Workload,
+    bare,
+    deployment,
+    job,
+    job_set,
+    leader_worker_set,
+    notebook,
+    now,
+    stateful_set,
+    template,
+)
+
+TICKET = Ticket("i1", "a1", 20.0)
+KINDS_OF_OWNERS: tuple[Workload, ...] = (bare, job_set, deployment, stateful_set, leader_worker_set, notebook)
+"""Those that end in every version; of a Job see its own test."""
+
+
+def codes(facts: TaskFacts) -> list[tuple[str, str]]:
+    return [(verdict, finding.code) for verdict, finding in facts.findings]
+
+
+def text_of(facts: TaskFacts, code: str) -> str:
+    (found,) = [finding.text for _, finding in facts.findings if finding.code == code]
+    return found
+
+
+def ended(space: Space) -> Result:
+    session = space.session()
+    return session.end(session.look(10.0), TICKET)
+
+
+def refused(space: Space) -> str:
+    """What people read of a right that is missing."""
+    try:
+        found = space.session().look(10.0)
+    except SchedulerError as error:
+        return f"{error.trouble == 'denied' and error}"
+    return " ".join(one.text for verdict, one in found.findings if (verdict, one.code) == ("refuse", "not_permitted"))
+
+
+# rights
+
+
+def may(space: Space, verb: str, resource: str, group: str) -> bool:
+    """What the server says of a right of the service account."""
+    plural, _, part = resource.partition("/")
+    wanted = {"namespace": space.name, "verb": verb, "group": group, "resource": plural, "subresource": part}
+    body = {
+        "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
+        "spec": {"user": space.user, "groups": ["system:serviceaccounts"], "resourceAttributes": wanted},
+    }  # fmt: skip
+    said = space.cluster.done("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
+    return said["status"].get("allowed") is True
+
+
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+MORE = (
+    ("secrets", ""),
+    ("pods/exec", ""),
+    ("pods/log", ""),
+    ("nodes", ""),
+    ("cronjobs", "batch"),
+    ("deployments", "apps"),
+)
+
+
+def test_the_role_grants_exactly_what_the_code_declares(space: Space) -> None:
+    """As the server reads it: each verb on each resource is allowed or not, and no other of the like is."""
+    declared = {(one.verb, one.resource, one.group) for one in RIGHTS}
+    space.cluster.until(lambda: may(space, "create", "events", ""))
+    asked = {(resource, group) for _, resource, group in declared} | set(MORE)
+    allowed = {
+        (verb, resource, group) for resource, group in asked for verb in VERBS if may(space, verb, resource, group)
+    }
+    assert allowed == declared
+
+
+@pytest.mark.parametrize("workload", [*KINDS_OF_OWNERS, job], ids=lambda one: one.__name__)
+def test_each_right_is_needed_and_a_missing_one_is_named(bare_space: Space, workload: Workload) -> None:
+    """One after another is taken away: the plan refuses beforehand and names it. With all of them nothing else is asked for."""
+    space, whole = bare_space, Kubernetes().policy()
+    workload(space)
+    grant(space, whole)
+    space.cluster.until(lambda: may(space, "create", "events", ""))
+    space.session().look(10.0)
+    declared = {(one.verb, one.resource, one.group) for one in RIGHTS}
+    own = {one for one in space.asked() if one[1] not in ("selfsubjectaccessreviews", "horizontalpodautoscalers")}
+    assert own <= declared
+    put(space, declared)
+    for right in own:
+        put(space, declared - {right})
+        space.cluster.until(lambda right=right: not may(space, *right))  # type: ignore[misc] # a default binds it
+        told = refused(space)
+        assert right[0] in told
+        assert right[1].partition("/")[0] in told
+        put(space, declared)
+        space.cluster.until(lambda right=right: may(space, *right))  # type: ignore[misc] # a default binds it
+
+
+def put(space: Space, rights: set[tuple[str, str, str]]) -> None:
+    """From now on the Role grants these."""
+    rules = [{"verbs": [verb], "resources": [resource], "apiGroups": [group]} for verb, resource, group in rights]
+    space.cluster.done("PATCH", space.path("rbac.authorization.k8s.io/v1", "roles", "costguard"), {"rules": rules})
+
+
+# what ends, and what undoes it
+
+
+@pytest.mark.parametrize("workload", KINDS_OF_OWNERS, ids=lambda one: one.__name__)
+def test_the_owner_is_ended_and_can_go_on(space: Space, workload: Workload) -> None:
+    """A look and a trial change nothing; the request changes the owner; the command that people read undoes it."""
+    workload(space)
+    made = owner_of(space)
+    before = space.get(made)
+    facts = space.session().look(10.0)
+    assert (facts.state, facts.said, facts.gpus, facts.elsewhere) == ("running", "phase Running", 1, "")
+    assert codes(facts) == [("consequences", "owner_ends")]
+    assert (wanted(space.get(made)), space.dying(space.guarded)) == (wanted(before), False)
+    sent = space.session().end(facts, TICKET)
+    assert (sent.status, "train" in sent.proof) == ("accepted", True), sent
+    seen = space.session().confirm(TICKET, sent)
+    if workload in (deployment, stateful_set):
+        space.cluster.until(lambda: space.dying(space.guarded))
+        seen = space.session().confirm(TICKET, sent)
+    assert (seen.status, seen.proof) == ("pending", sent.proof), seen
+    space.ends(space.guarded)
+    if workload is not bare:
+        undo = text_of(facts, "owner_ends").split("`")[1]
+        space.cluster.kubectl(*words(undo))
+        assert wanted(space.get(made)) == wanted(before)
+    assert "delete" not in {one["verb"] for one in space.cluster.audited(space.user)}
+
+
+def words(line: str) -> list[str]:
+    program, *rest = shlex.split(line)
+    assert program == "kubectl"
+    return rest
+
+
+def wanted(one: Any) -> Any:
+    """What is wanted of an owner."""
+    spec = one["spec"] | ({} if one["spec"].get("suspend") else {"suspend": False})
+    return spec, one["metadata"].get("annotations", {}).get("kubeflow-resource-stopped")
+
+
+def owner_of(space: Space) -> Any:
+    """The topmost controller of the guarded pod, or that."""
+    found = space.get(space.guarded)
+    while owners := found["metadata"].get("ownerReferences"):
+        one = {
+            "apiVersion": owners[0]["apiVersion"],
+            "kind": owners[0]["kind"],
+            "metadata": {"name": owners[0]["name"]},
+        }
+        found = space.get(one)
+    return found
+
+
+def test_a_job_is_suspended_by_the_versions_that_can(space: Space) -> None:
+    """From 1.21 on. An older one drops the field and says that all went well: that is found out beforehand, and refused."""
+    made = job(space)
+    facts = space.session().look(10.0)
+    if space.cluster.version < (1, 21):
+        assert codes(facts)[-1] == ("refuse", "scheduler_refused")
+        assert space.session().end(facts, TICKET).status == "refused"
+        return
+    assert space.session().end(facts, TICKET).status == "accepted"
+    assert space.get(made)["spec"]["suspend"] is True
+    space.cluster.until(lambda: space.dying(space.guarded))
+    assert space.session().confirm(TICKET, None).status == "pending"
+
+
+def test_the_pod_that_is_gone_is_seen_gone(space: Space) -> None:
+    """Also where another pod has its name by then: that is another one, and left alone."""
+    made = stateful_set(space)
+    space.session().look(10.0)
+    sent = ended(space)
+    space.cluster.until(lambda: space.dying(space.guarded))
+    opened = space.session()
+    space.ends(space.guarded)
+    assert opened.confirm(TICKET, sent).status == "done"
+    space.change(made, {"spec": {"replicas": 1}})
+    again = space.runs(space.pod())
+    assert again["metadata"]["name"] == space.guarded["metadata"]["name"]
+    (space.folder / "token").write_text(space.token(None))  # one that is bound to no pod is not refused with the pod
+    named = {"POD_NAME": again["metadata"]["name"], "POD_UID": space.guarded["metadata"]["uid"]}
+    assert space.session(**named).look(10.0).state == "ended"
+    assert space.session(**named).confirm(TICKET, sent).status == "done"
+
+
+def test_every_right_is_used_when_messages_are_written_too(space: Space) -> None:
+    """An event of the pod, where its owner looks."""
+    deployment(space)
+    assert "events of pod" in space.session().tell("idle for an hour", 5.0)
+    listed = space.cluster.done("GET", space.path("v1", "events"))["items"]
+    (event,) = [one for one in listed if one["reason"] == "Costguard"]
+    assert event["involvedObject"]["uid"] == space.guarded["metadata"]["uid"]
+    assert "idle for an hour" in space.cluster.kubectl(
+        "describe", "pod", "-n", space.name, event["involvedObject"]["name"]
+    )
+
+
+# budgets
+
+
+def budget(space: Space, name: str = "web", least: int = 1) -> Any:
+    version = "policy/v1" if space.cluster.version >= (1, 21) else "policy/v1beta1"
+    spec = {"minAvailable": least, "selector": {"matchLabels": LABELS}}
+    at = space.path(version, "poddisruptionbudgets")
+    space.make(version, "poddisruptionbudgets", {"metadata": {"name": name}, "spec": spec})
+    space.cluster.until(lambda: space.cluster.done("GET", f"{at}/{name}").get("status", {}).get("currentHealthy") == 1)
+    return f"{at}/{name}"
+
+
+def test_a_disruption_budget_is_a_veto_told_as_such(space: Space) -> None:
+    """Beforehand, and when the time comes; once it allows it the pod is evicted."""
+    bare(space)
+    facts = space.session().look(10.0)
+    at = budget(space)
+    before = space.session().look(10.0)
+    assert codes(before)[-1] == ("refuse", "disruption_budget")
+    sent = space.session().end(facts, TICKET)
+    assert (sent.status, "disruption budget" in sent.detail) == ("refused", True)
+    assert not space.dying(space.guarded)
+    space.cluster.done("PATCH", at, {"spec": {"minAvailable": 0}})
+    space.cluster.until(lambda: space.cluster.done("GET", at)["status"]["disruptionsAllowed"] == 1)
+    assert ended(space).status == "accepted"
+    assert space.dying(space.guarded)
+
+
+def test_two_budgets_of_a_pod_are_a_veto(space: Space) -> None:
+    """The server evicts nothing then, and says so in a way of its own."""
+    bare(space)
+    facts = space.session().look(10.0)
+    budget(space, "one", 0)
+    budget(space, "two", 0)
+    assert codes(space.session().look(10.0))[-1] == ("refuse", "disruption_budget")
+    sent = space.session().end(facts, TICKET)
+    assert (sent.status, space.dying(space.guarded)) == ("refused", False), sent
+
+
+def test_a_budget_that_is_being_reckoned_is_waited_for(space: Space) -> None:
+    """It was changed a moment ago, and what it allows is not known yet: no veto, and no eviction."""
+    bare(space)
+    opened = space.session()
+    facts = opened.look(10.0)
+    at = budget(space, least=0)
+    space.cluster.stop_controllers()
+    try:
+        space.cluster.done("PATCH", at, {"spec": {"minAvailable": 1}})
+        space.cluster.done("PATCH", at, {"spec": {"minAvailable": 0}})
+        sent = opened.end(facts, TICKET._replace(deadline=3.0))
+        assert (sent.status, space.dying(space.guarded)) == ("failed", False), sent
+    finally:
+        space.cluster.start_controllers()
+    assert opened.end(facts, TICKET).status == "accepted"
+
+
+# what changes meanwhile
+
+
+def changed(space: Space, made: Any) -> None:
+    space.change(made, {"metadata": {"labels": {"changed": "yes"}}})
+
+
+def made_anew(space: Space, made: Any) -> None:
+    """Under the same name: it has another uid, and another version."""
+    space.cluster.done("DELETE", space.at(made), {"propagationPolicy": "Orphan", "gracePeriodSeconds": 0})
+    space.cluster.until(lambda: space.gone(made))
+    body = {"apiVersion": made["apiVersion"], "kind": made["kind"], "metadata": {"name": made["metadata"]["name"]}}
+    spec = {key: one for key, one in made["spec"].items() if key != "selector" or made["kind"] != "Job"}
+    if made["kind"] == "Job":
+        spec["template"]["metadata"]["labels"] = LABELS
+    space.make(made["apiVersion"], PLURALS[made["kind"]], {**body, "spec": spec})
+
+
+@pytest.mark.parametrize("workload", [*KINDS_OF_OWNERS, job], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("meanwhile", [changed, made_anew])
+def test_a_request_about_what_has_changed_is_refused_by_the_server(
+    space: Space, workload: Workload, meanwhile: Callable[[Space, Any], None]
+) -> None:
+    """Uid and version stand in the request: the answer is a conflict, which a fresh look cures, and nothing is changed."""
+    workload(space)
+    made = owner_of(space)
+    group, _, version = f"/{made['apiVersion']}".rpartition("/")
+    target = Object(KINDS[group.strip("/"), made["kind"]], version, made)
+    place, _ = space.task()
+    space.token(None)  # a token that is bound to the pod goes with it
+    meanwhile(space, made)
+    before = space.get(made)
+    for dry in (True, False):
+        with pytest.raises(SchedulerError) as error:
+            Api(place).send(change.of(target, space.name, dry=dry).request, 5.0)
+        assert (error.value.code, error.value.technical, error.value.in_doubt) == ("Conflict", True, False), error.value
+    assert wanted(space.get(made)) == wanted(before)
+    assert not space.get(made)["metadata"].get("deletionTimestamp")
+
+
+def test_what_is_gone_at_this_moment_is_looked_at_again(space: Space) -> None:
+    """The owner, whose pod goes with it; and the pod itself."""
+    made = deployment(space)
+    facts = space.session().look(10.0)
+    space.cluster.done("DELETE", space.at(made), {"propagationPolicy": "Background"})
+    sent = space.session().end(facts, TICKET)
+    assert (sent.status, "nothing was sent" in sent.detail) == ("accepted", True), sent
+    space.cluster.until(lambda: space.dying(space.guarded))
+    opened = space.session()
+    space.ends(space.guarded)
+    assert opened.end(facts, TICKET).status == "done"
+
+
+def test_an_owner_that_leaves_its_pods_behind_is_none(space: Space) -> None:
+    """Deleted alone: the pod goes on without one, and is another task than was looked at."""
+    made = stateful_set(space)
+    facts = space.session().look(10.0)
+    space.cluster.done("DELETE", space.at(made), {"propagationPolicy": "Orphan"})
+    space.cluster.until(lambda: not space.get(space.guarded)["metadata"].get("ownerReferences"))
+    assert space.session().end(facts, TICKET).status == "refused"
+    assert not space.dying(space.guarded)
+
+
+def test_a_version_of_the_api_that_is_not_served_any_more_is_no_end(space: Space) -> None:
+    """A pod keeps the version in which its owner's controller knew it: that it is not found there does not say that it is gone."""
+    made = job_set(space)
+    below = space.get(space.guarded)["metadata"]["ownerReferences"][0]
+    at = space.path("batch/v1", "jobs", below["name"])
+    owner = {"apiVersion": "jobset.x-k8s.io/v1alpha1", "kind": "JobSet", "controller": True}
+    named = owner | {"name": "train", "uid": made["metadata"]["uid"]}
+    space.cluster.done("PATCH", at, {"metadata": {"ownerReferences": [named]}})
+    facts = space.session().look(10.0)
+    assert (facts.state, codes(facts)) == ("running", [("consequences", "owner_ends")])
+    assert ended(space).status == "accepted"
+    assert space.get(made)["spec"]["suspend"] is True
+
+
+def test_a_kind_that_the_server_does_not_know_is_no_end(space: Space) -> None:
+    """Its definition was taken away, or the server has only begun to start: the pod runs, and that is what is said."""
+    made = stateful_set(space)
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "Notebook", "name": "train", "uid": "u-1", "controller": True}
+    space.change(
+        made,
+        {
+            "metadata": {
+                "ownerReferences": [owner | {"apiVersion": "leaderworkerset.x-k8s.io/v9", "kind": "LeaderWorkerSet"}]
+            }
+        },
+    )
+    definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+    name = "leaderworkersets.leaderworkerset.x-k8s.io"
+    kept = space.cluster.done("GET", f"{definitions}/{name}")
+    space.cluster.done("DELETE", f"{definitions}/{name}")
+    try:
+        space.cluster.until(lambda: space.cluster.ask("GET", f"{definitions}/{name}").code == 404)
+        with pytest.raises(SchedulerError) as error:
+            space.session().look(3.0)
+        assert (error.value.technical, "no such kind of object" in str(error.value)) == (True, True), error.value
+    finally:
+        body = {key: kept[key] for key in ("apiVersion", "kind", "spec")} | {"metadata": {"name": name}}
+        space.cluster.done("POST", definitions, body)
+        space.cluster.until(
+            lambda: space.cluster.ask("GET", "/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets").code == 200
+        )
+
+
+# who asks
+
+
+def test_the_token_names_the_pod(space: Space) -> None:
+    """The server wrote it into the token; without a downward API."""
+    deployment(space)
+    _, task = space.task()
+    meta = space.guarded["metadata"]
+    assert task.details == {"namespace": space.name, "pod": meta["name"], "uid": meta["uid"]}
+
+
+def test_a_pod_without_an_id_is_believed_by_its_address(space: Space) -> None:
+    """A token that is bound to none, and the host's name: the pod must have the address from which it is asked."""
+    stateful_set(space)
+    space.token(None)
+    name = space.guarded["metadata"]["name"]
+    assert space.session(HOSTNAME=name).look(10.0).state == "running"
+    said = {"podIP": "192.0.2.7", "podIPs": [{"ip": "192.0.2.7"}]}
+    space.change(space.guarded, {"status": said}, "status")
+    with pytest.raises(SchedulerError, match="has another address"):
+        space.session(HOSTNAME=name).look(10.0)
+
+
+def expired(space: Space) -> str:
+    return space.signed(iat=now() - 7200, nbf=now() - 7200, exp=now() - 3600)
+
+
+def of_another_audience(space: Space) -> str:
+    return space.signed(aud=["https://vault.example.org"])
+
+
+def of_nobody(space: Space) -> str:
+    return (space.folder / "token").read_text()[:-8] + "AAAAAAAA"
+
+
+@pytest.mark.parametrize("bad", [expired, of_another_audience, of_nobody])
+def test_a_token_that_is_not_accepted_is_technical(space: Space, bad: Callable[[Space], str]) -> None:
+    """It is replaced soon, and read anew for each request: the same session goes on with the next one."""
+    deployment(space)
+    opened = space.session()
+    facts = opened.look(10.0)
+    (space.folder / "token").write_text(token := bad(space))
+    for call in (lambda: opened.look(2.0), lambda: opened.end(facts, TICKET._replace(deadline=2.0))):
+        with pytest.raises(SchedulerError) as error:
+            call()
+        assert (error.value.trouble, error.value.technical, error.value.in_doubt) == ("credentials", True, False)
+        assert token.rpartition(".")[2] not in f"{error.value!r}{error.value.hint}"
+    space.token(space.guarded)
+    assert opened.end(facts, TICKET).status == "accepted"
+
+
+def test_the_token_of_a_pod_ends_with_the_pod(space: Space) -> None:
+    """What follows the end of the own pod is no answer any more: it is not taken for one."""
+    bare(space)
+    opened = space.session()
+    sent = opened.end(opened.look(10.0), TICKET)
+    space.ends(space.guarded)
+    space.cluster.until(
+        lambda: space.cluster.ask("GET", "/api", token=(space.folder / "token").read_text()).code == 401
+    )
+    with pytest.raises(SchedulerError) as error:
+        opened.confirm(TICKET, sent)
+    assert error.value.trouble == "credentials"
+
+
+def test_an_account_without_rights_is_told_which(bare_space: Space) -> None:
+    """The server's words, and the command that prints the Role."""
+    deployment(bare_space)
+    with pytest.raises(SchedulerError, match='cannot get resource "pods"') as error:
+        bare_space.session().look(5.0)
+    assert (error.value.trouble, "costguard permissions kubernetes" in error.value.hint) == ("denied", True)
+    with pytest.raises(SchedulerError, match='cannot create resource "events"'):
+        bare_space.session().tell("idle", 5.0)
+
+
+def test_a_pod_of_another_namespace_is_not_looked_at(space: Space) -> None:
+    """The Role is of one namespace; whoever names a pod of another is refused by what the token says."""
+    deployment(space)
+    with pytest.raises(SchedulerError, match="do not agree"):
+        space.task(POD_NAMESPACE="default")
+
+
+# many pods, and a server that is away
+
+
+def test_pods_that_have_ended_hide_none_that_lives(space: Space) -> None:
+    """However many of them an owner left behind: the one that lives and comes last in the list is seen."""
+    made = stateful_set(space)
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "train", "uid": made["metadata"]["uid"]}
+    space.change(made, {"spec": {"template": {"metadata": {"labels": {"app": "train"}}}}})
+    for number in range(230):
+        body = template()
+        body["metadata"] |= {"name": f"a-{number:03}", "labels": LABELS}
+        pod = space.make("v1", "pods", {"apiVersion": "v1", "kind": "Pod", **body})
+        space.change({"apiVersion": "v1", "kind": "Pod", **pod}, {"status": {"phase": "Failed"}}, "status")
+    assert space.session().look(10.0).elsewhere == ""
+    body = template()
+    body["metadata"] |= {"name": "z-lives", "labels": LABELS, "ownerReferences": [owner]}
+    space.make("v1", "pods", {"apiVersion": "v1", "kind": "Pod", **body})
+    assert "also has the pod z-lives" in space.session().look(10.0).elsewhere
+
+
+def test_a_server_that_was_away_is_asked_again(space: Space) -> None:
+    """Nothing is claimed meanwhile, and nothing sent; when it is back the same session ends the pod."""
+    made = deployment(space)
+    opened = space.session()
+    facts = opened.look(10.0)
+    space.cluster.stop_server()
+    try:
+        for call in (lambda: opened.look(2.0), lambda: opened.end(facts, TICKET._replace(deadline=2.0))):
+            with pytest.raises(SchedulerError) as error:
+                call()
+            assert (error.value.trouble, error.value.in_doubt) == ("unreachable", False)
+    finally:
+        space.cluster.start_server()
+    space.cluster.until(lambda: may(space, "get", "pods", ""))
+    assert opened.end(facts, TICKET).status == "accepted"
+    assert space.get(made)["spec"]["replicas"] == 0
+
+
+# the whole
+
+
+def test_the_agent_ends_what_owns_its_idle_pod_and_nothing_else(space: Space, agent: Agent) -> None:
+    """From the idle GPUs to the pod that its controllers end. Its events say why; another Deployment goes on; the token stands nowhere."""
+    made = deployment(space, gpus="2")
+    other = space.own(
+        "Deployment", "apps/v1", made["spec"] | {"selector": OTHER, "template": other_template()}, name="other"
+    )
+    agent.gpus.set(0, util=0)
+    agent.hurry(4)
+    agent.environment |= space.environment()
+    agent.settings.append(f"task.kubernetes.service_account={space.folder}")
+    agent.start(*QUICK, "mode=live")
+    agent.until(lambda _: space.dying(space.guarded))
+    agent.until(lambda _: "accepted: CONFIRMING" in (agent.folder / "log").read_text())
+    told = space.cluster.kubectl("describe", "pod", "-n", space.name, space.guarded["metadata"]["name"])
+    agent.stop()  # as the kubelet does
+    assert "Scaling of Deployment train to zero" in told
+    assert (space.get(made)["spec"]["replicas"], space.get(other)["spec"]["replicas"]) == (0, 1)
+    token = (space.folder / "token").read_text()
+    kept = [one for one in agent.folder.rglob("*") if one.is_file() and space.folder not in one.parents]
+    assert not any(token in one.read_bytes().decode("utf-8", "replace") for one in kept)
+    assert "delete" not in {verb for verb, _, _ in space.asked()}
+
+
+QUICK = (
+    "arm_duration=off",
+    "kill_duration=1s",
+    "boot_grace=0s",
+    "grace=1s",
+    "unused_after=off",
+    "kill_action=end_task",
+)
+OTHER = {"matchLabels": {"app": "other"}}
+
+
+def other_template() -> dict[str, Any]:
+    made = template()
+    made["metadata"]["labels"] = OTHER["matchLabels"]
+    return made
