@@ -195,6 +195,10 @@ class Loop:
             agent["digest"] = checksum(self.config)
         return {**decision, "agent": agent}
 
+    def begun(self) -> dict[str, Any]:
+        """The options, and the variables of the environment, with which it was started; a reload reads them again."""
+        return {"arguments": self.config.get("arguments", {}), "environment": self.config.get("environment", {})}
+
     def flush(self) -> bool:
         """Have the history written; whether something is still to be written."""
         return self.history.flush(self.host.clock().boot)

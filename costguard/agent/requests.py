@@ -43,6 +43,9 @@ class Agent(Protocol):
     def flush(self) -> bool:
         """Have the history written; whether something is still to be written."""
 
+    def begun(self) -> dict[str, Any]:
+        """The options, and the variables of its environment, with which it was started."""
+
     def status(self, *, private: bool = False) -> dict[str, Any]:
         """Everything that `costguard status` shows; ``private``: also what only administrators may see."""
 
@@ -68,6 +71,8 @@ class Requests:
         command = message.get("command")
         if command == "status":
             self._agent.host.answer(request.client, to_line(self._agent.status(private=_administers(request))))
+        elif command == "begun" and _administers(request):
+            self._agent.host.answer(request.client, to_line(self._agent.begun()))
         elif command == "flush":
             self._agent.host.answer(request.client, to_line({"pending": self._agent.flush()}))
         elif command in ("hold", "release") and (wait := self._too_often(request)):

@@ -21,7 +21,7 @@ def in_status(config: Mapping[str, Any]) -> dict[str, object] | None:
     if not task:
         return None
     own = {key: task.get(key, "") for key in ("scheduler", "id", "words", "owner")}
-    return {**own, "advice": _advice(task)}
+    return {**own, "tells": bool(task.get("tells")), "advice": _advice(task)}
 
 
 def name(task: Mapping[str, str]) -> str:

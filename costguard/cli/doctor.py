@@ -1,7 +1,7 @@
 """``costguard doctor``: whether this machine is guarded, and what is missing."""
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -48,11 +48,11 @@ def command(arguments: options.Arguments, *, as_json: bool) -> None:
     from costguard.doctor.examine import examine
     from costguard.doctor.messages import uid_of
 
-    agent = _agent(str(arguments["state_dir"]) if arguments["state_dir"] else None)
-    source = agent.report["agent"]["source"] if agent.report else None
+    folder = str(arguments["state_dir"]) if arguments["state_dir"] else None
+    agent = _agent(folder)
     user = uid_of("/proc", agent.report)
     report = examine(
-        _configuration({**arguments, "config": arguments["config"] or source or None}, os.environ, user),
+        _configuration(*_given(arguments, folder, agent), user),
         agent,
         os.environ,
         lambda given, environment: _as_run(given, environment, user),
@@ -65,6 +65,32 @@ def command(arguments: options.Arguments, *, as_json: bool) -> None:
     else:
         _show(report)
     raise SystemExit(EXIT_CODES[report.verdict])
+
+
+def _given(
+    arguments: options.Arguments, folder: str | None, agent: "AgentAnswer"
+) -> "tuple[options.Arguments, Mapping[str, str]]":
+    """The options and the environment of the configuration: those typed, else those with which the agent was started."""
+    if agent.report is None:
+        return arguments, os.environ
+    typed = {name for name, value in arguments.items() if value and name != "state_dir"}
+    begun = {} if typed else _begun(folder)
+    if begun:
+        own = {name: text for name, text in os.environ.items() if not name.startswith("COSTGUARD_")}
+        return {**arguments, **begun["arguments"]}, {**own, **begun["environment"]}
+    source = agent.report["agent"]["source"]
+    return {**arguments, "config": arguments["config"] or source or None}, os.environ
+
+
+def _begun(folder: str | None) -> "dict[str, dict[str, Any]]":
+    """What the agent was started with; empty where it does not say that to this user, or is of an earlier version."""
+    from costguard.errors import CostguardError
+
+    try:
+        found = reach.request(folder, {"command": "begun"}, ASK_SECONDS)
+    except CostguardError:
+        return {}
+    return found if "arguments" in found else {}
 
 
 def _as_run(given: "Sequence[str]", environment: "Mapping[str, str]", user: int) -> "Configuration":
@@ -137,12 +163,15 @@ def _last_words(report: "Report") -> "list[RenderableType]":
     from rich.padding import Padding
     from rich.text import Text
 
+    from costguard.agent.task_words import name
     from costguard.cli.render import clean
+    from costguard.engine.deeds import deed_of
 
-    action = report.facts["action"]
+    action, task = deed_of(str(report.facts["action"])).word, report.facts["task"]
     if report.verdict == "GUARDED":
         unseen = "" if report.facts["reached"] else " (nobody would see it now)"
-        text = f"GUARDED: when this machine is idle, a warning{unseen}, then {action}"
+        what = clean(name(task)) if task else "this machine"
+        text = f"GUARDED: when {what} is idle, a warning{unseen}, then {action}"
         return [Text(text, style="bold green")]
     if report.verdict == "WOULD BE GUARDED":
         text = f"WOULD BE GUARDED in live mode; this is a dry run, so {action} never happens"

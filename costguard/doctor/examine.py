@@ -9,7 +9,7 @@ from costguard import holders
 from costguard.agent.config_checksum import checksum
 from costguard.config.options import OPTIONS
 from costguard.config.values import show_date, show_share
-from costguard.doctor import decision, hardware, messages, package, senses, service
+from costguard.doctor import decision, hardware, messages, package, senses, service, tasks
 from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, Verdict, bad, note, ok, warn
 from costguard.doctor.plans import BootTimes, PlanShown, plan_checks, plans
 from costguard.engine.words import duration, hanging, several
@@ -41,7 +41,7 @@ class Configuration(NamedTuple):
 Loader = Callable[[Sequence[str], Mapping[str, str]], Configuration]
 """Loads a configuration as `run` does, from its command-line options and its environment."""
 
-DRY = "mode is dry-run: it warns but stops nothing"
+DRY = "mode is dry-run: it warns and does nothing else"
 
 
 def examine(configuration: Configuration, agent: AgentAnswer, environ: Mapping[str, str], as_run: Loader) -> Report:
@@ -56,11 +56,15 @@ def examine(configuration: Configuration, agent: AgentAnswer, environ: Mapping[s
     planned = plans(effective, agent.report) if not agent.silent else []
     rules = effective if not agent.silent else {}  # what a silent agent would decide is unknown
     by_minor = _gpu_names(holders.addresses(places["procfs"]), seen)
-    by = service.look(agent.report["agent"]["pid"], places["procfs"], environ) if agent.report else service.NOBODY
+    task = tasks.task_of(agent.report)  # whose guard no service brings back: it ends with the task
+    by = service.NOBODY
+    if agent.report is not None and task is None:
+        by = service.look(agent.report["agent"]["pid"], places["procfs"], environ)
     sections = (
         ReportSection("Package", tuple(package.checks(sys.path, environ))),
         ReportSection("Configuration", tuple(_configuration(configuration, agent, effective, by))),
         ReportSection("Agent", tuple(_agent(agent, by))),
+        ReportSection("Task", tuple(tasks.checks(agent.report, seen))),
         ReportSection("After a boot", tuple(_after_boot(agent, by, as_run))),
         ReportSection("Hardware", tuple(hardware.checks(bus, places, read=bool(seen)))),
         ReportSection("GPUs", tuple(_gpus(seen, answer, bus, effective, by))),
@@ -77,6 +81,7 @@ def examine(configuration: Configuration, agent: AgentAnswer, environ: Mapping[s
         "gpus": seen,
         "holders": [{**holder._asdict(), "gpus": [by_minor(m) for m in holder.minors]} for holder in scan.holders],
         "action": next(iter(_actions(effective)), None),
+        "task": task,
         "plans": [plan._asdict() for plan in planned],
         "hidden_processes": scan.hidden,
         "agent": agent.report["agent"] if agent.report else None,
@@ -231,6 +236,8 @@ def _agent(agent: AgentAnswer, by: service.ServiceUnit) -> Iterator[CheckResult]
         yield ok(f"costguard {about['version']} runs, pid {about['pid']}, {ago}; state in {about['state_dir']}")
     yield from _rented(about.get("cloud") or {})
     for subject, words in about["troubles"].items():
+        if subject == tasks.TROUBLE:
+            continue  # has a section of its own
         text = words if words.startswith(subject) else f"{subject}: {words}"
         if subject == "nvml":
             yield bad(text, hardware.advice(words))

@@ -28,10 +28,12 @@ def checks(
     if "notify" not in effective:
         return
     beyond = effective["notify"].get("channels", {})
+    task = ((report or {}).get("agent") or {}).get("task") or {}
+    inside = ("task",) if task.get("tells") and "task" not in effective["notify"].get("local", ()) else ()
     last, unread = _history(effective, [*effective["notify"].get("local", ()), *beyond]) if beyond else ({}, [])
     reached = False
     told = {name for name, one in beyond.items() if gets_warnings(one.get("level"), one.get("kinds") or ())}
-    for name in (*effective["notify"].get("local", ()), *beyond):
+    for name in (*inside, *effective["notify"].get("local", ()), *beyond):
         if name == "wall":
             found = list(_wall(places, uid_of(places["procfs"], report)))
             reached = reached or found[0].level == "ok"

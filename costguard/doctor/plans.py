@@ -9,6 +9,7 @@ from costguard.actions.job import ActionAnswer
 from costguard.agent.preflight import DENIED, UNKNOWN
 from costguard.cloud.tags import CHECK_SECONDS
 from costguard.doctor.finding import CheckResult, Level, bad, note
+from costguard.engine.deeds import deed_of
 from costguard.engine.words import duration
 from costguard.plans import VERDICT_WORDS
 from costguard.process.child import first_answer
@@ -89,10 +90,10 @@ def plan_checks(found: Sequence[PlanShown], actions: Sequence[str], now: BootTim
     by_action = {plan.action: plan for plan in found}
     passed = any(plan.verdict in GOOD for plan in found)
     for action in actions:
-        plan = by_action.get(action)
+        plan, word = by_action.get(action), deed_of(action).word
         if plan is None:
             hint = "it is checked within a quarter of `cloud.spread` (5m by default); check again then"
-            yield bad(f"{action}: not checked yet", hint)
+            yield bad(f"{word}: not checked yet", hint)
             continue
         good = plan.verdict in GOOD
         level: Level = "ok" if good else "warn" if plan.verdict == "another" and passed else "bad"
@@ -102,7 +103,7 @@ def plan_checks(found: Sequence[PlanShown], actions: Sequence[str], now: BootTim
             if good or any(hint for _, _, hint in plan.findings)
             else "costguard checks again by itself: see `costguard status`"
         )
-        yield CheckResult(level, f"{action}: {VERDICT_WORDS.get(plan.verdict, plan.verdict)}{seen}", hint)
+        yield CheckResult(level, f"{word}: {VERDICT_WORDS.get(plan.verdict, plan.verdict)}{seen}", hint)
         for code, text, hint in plan.findings:
             yield CheckResult("warn" if not good or code in TOLD else "note", text, hint)
         if good:

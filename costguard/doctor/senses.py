@@ -20,6 +20,9 @@ def checks(report: Mapping[str, Any] | None, effective: Mapping[str, Any], procf
         rows = list(_looked(section, procfs)) if section.get("enabled") else []
     else:
         rows = list(report["agent"].get("senses", ()))
+    if not rows and effective.get("policy", {}).get("scope") == "task":
+        yield note("off for a task, as its terminals and transfers are no other's: load alone decides (docs/tasks.md)")
+        return
     if not rows:
         yield warn(
             "no sense is switched on: the GPUs alone decide, also while somebody types or a download runs",

@@ -9,6 +9,9 @@ from costguard.engine.turn import Turn, action_of
 
 PREFLIGHT_EVERY_SECONDS = DAY_SECONDS
 
+SCOPE_SECONDS = 60.0
+"""So long the first plan for a task waits for its GPUs to be known."""
+
 REFUSED = frozenset({"refuse", "another"})
 """Verdicts of a plan that must not be carried out."""
 
@@ -19,6 +22,8 @@ REPEATED_STOPS = 2
 def preflight(turn: Turn) -> None:
     """At the start and daily: may every configured action, and what would it do?"""
     plans = turn.core.plans
+    if turn.rules.policy.ends_task and not turn.gpus and turn.at < turn.core.clocks.began + SCOPE_SECONDS:
+        return  # the scheduler's word is compared with them
     if turn.at < plans.check_at or turn.core.phase in {ACTING, CONFIRMING}:  # a machine that stops can do nothing else
         return
     since = turn.at if plans.checking_since is None else plans.checking_since  # a restart makes nobody wait anew

@@ -91,7 +91,7 @@ def test_a_dry_run_would_be_guarded_and_says_how_to_change_that(agent: Agent) ->
     assert done.stdout.splitlines()[-1].startswith("WOULD BE GUARDED in live mode; this is a dry run")
     found = facts(agent, *COMMANDED, procfs)
     assert (found["guarded"], found["verdict"]) == (False, "WOULD BE GUARDED")
-    assert found["why"] == ["mode is dry-run: it warns but stops nothing"]
+    assert found["why"] == ["mode is dry-run: it warns and does nothing else"]
 
 
 @pytest.mark.parametrize("action", ["reboot", pytest.param("end_process", marks=pytest.mark.thorough)])

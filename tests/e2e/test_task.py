@@ -90,6 +90,75 @@ def test_whoever_asks_reads_of_the_task_and_can_stop_no_machine_through_its_guar
     assert "it is of a task, 1, and of no bill: `sacct -j 1` shows whether that has ended" in verified.stderr
 
 
+def doctor(agent: Agent, *options: str) -> tuple[int, dict[str, Any]]:
+    """Its exit code and what it found, asked for with the folder alone."""
+    done = agent.ask("doctor", "--json", *options)
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_doctor_knows_that_a_task_is_guarded_and_by_what(agent: Agent, slurm: Slurm) -> None:
+    """No service has to bring its guard back. What the guard was started with is known without typing it again."""
+    agent.gpus.set(0, util=90)
+    agent.start(*QUICK, "mode=live", enough=lambda report: bool(report["plans"]))
+    code, found = doctor(agent)
+    assert (code, found["verdict"], found["why"]) == (0, "GUARDED", [])
+    texts = {name: " ".join(check["text"] for check in checks) for name, checks in found["sections"].items()}
+    assert "job 1 of alice (Slurm) its GPUs, which alone are judged: GPU 0 (NVIDIA H200)" in texts["Task"]
+    assert "job 1 of alice ends, and nothing else" in texts["Actions"]
+    assert "task: the output of the task" in texts["Messages"]
+    assert not found["sections"]["After a boot"]
+    assert "differ" not in texts["Configuration"]
+    assert "GUARDED: when job 1 of alice is idle, a warning, then the end of the task" in agent.ask("doctor").stdout
+
+
+def test_doctor_says_of_a_dry_run_that_it_only_would(agent: Agent, slurm: Slurm) -> None:
+    """Which no script takes for a guard."""
+    agent.gpus.set(0, util=90)
+    agent.start(*QUICK, enough=lambda report: bool(report["plans"]))
+    assert doctor(agent)[0] == 4
+
+
+def test_doctor_names_what_keeps_a_task_from_being_guarded(agent: Agent, slurm: Slurm) -> None:
+    """A scope that is not the job's is found long before anything would be done."""
+    slurm.change("1", nodes="  Nodes=node7 CPU_IDs=0 Mem=0 GRES=gpu:2(IDX:0-1)")
+    agent.gpus.set(0, util=90)
+    agent.start(*QUICK, "mode=live", enough=lambda report: bool(report["plans"]))
+    code, found = doctor(agent)
+    assert (code, found["verdict"]) == (1, "NOT GUARDED")
+    assert found["why"] == ["the end of the task: cannot be carried out"]
+    assert "2 GPUs of this machine, and 1 GPU were judged" in json.dumps(found["sections"]["Actions"])
+
+
+@pytest.mark.parametrize("what", ["asked", "which", "read", "channel"])
+def test_doctor_believes_nothing_that_it_cannot_see(agent: Agent, slurm: Slurm, what: str) -> None:
+    """A scheduler that does not answer, GPUs that may be another's, one that is lost, or a channel without its address: each alone is reason enough."""
+    why = {
+        "asked": "the end of the task: could not be checked",
+        "which": "which GPUs are this task's is not certain",
+        "read": "GPU 0 (NVIDIA H200) cannot be read",
+        "channel": "team: nothing can be sent",
+    }[what]
+    agent.gpus.set(0, util=90)
+    if what == "asked":
+        slurm.fails(scontrol="down")
+    elif what == "which":
+        agent.environment["CUDA_VISIBLE_DEVICES"] = "7"
+    elif what == "channel":
+        path = agent.folder / "team.urls"
+        path.write_text("json://127.0.0.1:9/x\n")
+        path.chmod(0o600)
+        agent.settings.append(f"notify.channels.team.urls=file:{path}")
+    agent.start(*QUICK, "mode=live", enough=lambda report: bool(report["plans"] or report["agent"]["troubles"]))
+    if what == "read":
+        agent.gpus.set(0, lost=True)
+        agent.until(lambda report: not report["gpus"][0]["known"])
+    elif what == "channel":
+        path.unlink()
+    code, found = doctor(agent)
+    assert (code, found["verdict"]) == (1, "NOT GUARDED")
+    assert any(one.startswith(why) for one in found["why"]), found["why"]
+
+
 def test_in_dry_run_nothing_is_sent(agent: Agent, slurm: Slurm) -> None:
     """The default: it says what it would do."""
     agent.hurry(6)

@@ -405,7 +405,7 @@ def test_a_dry_run_would_be_guarded(bench: Bench) -> None:
         rules["mode"] = "dry-run"
     report = bench.examine()
     assert (report.verdict, report.guarded) == ("WOULD BE GUARDED", False)
-    assert report.why == ("mode is dry-run: it warns but stops nothing",)
+    assert report.why == ("mode is dry-run: it warns and does nothing else",)
     whole, refuse = bench.as_run, Configuration(None, ("kill_duration: too short for live",), "")
     bench.as_run = lambda options, environment: refuse if "live" in options else whole(options, environment)  # type: ignore[method-assign]  # another answer to the same question
     report = bench.examine()
