@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from costguard.engine import Known, Outcome, Policy, deadlines
+from costguard.engine import Known, Observation, Outcome, Policy, State, Tick, deadlines, initial, step
 from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, HEALTHY, QUIET, World
 
@@ -504,3 +504,19 @@ def test_each_moment_is_met(name: str) -> None:
     assert not happened(world), "too soon"
     look(world, moment)
     assert happened(world), "too late"
+
+
+def test_the_first_plan_for_a_task_waits_until_its_gpus_are_known() -> None:
+    """The scheduler's word is compared with them; where they stay unknown the rest of the plan is known a minute later."""
+    policy = Policy(kill_action="end_task", scope="task", boot_grace=0.0)
+
+    def planned(at: float, state: State, *gpus: str) -> tuple[bool, State]:
+        seen = Observation(gpus, tuple(Known(0.9) for _ in gpus))
+        found = step(state, Tick(at, seen, 1.7e9 + at), policy)
+        return any(isinstance(effect, Check) for effect in found.effects), found.state
+
+    first, state = planned(100.0, initial("b", "task:x:1", None, 100.0))
+    assert not first
+    assert planned(101.0, state, "0000:01:00.0")[0]
+    assert not planned(159.0, state)[0]
+    assert planned(160.0, state)[0]
