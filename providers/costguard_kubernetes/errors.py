@@ -32,7 +32,8 @@ _RECKONED = "still being processed"
 """Of a budget that was made or changed a moment ago: what it allows is known soon."""
 
 _NO_PATH = b"404 page not found"
-_NOT_FOUND = 404
+_NOT_FOUND, _TOO_MANY = 404, 429
+"""Of these the API server has answers in a line of text, too, before it has looked at what was asked for."""
 
 
 class Said(NamedTuple):
@@ -90,6 +91,9 @@ def explain(said: Said, doing: str, effect: bool) -> SchedulerError:
     if said.unserved:
         text = f"{doing}: the API server has no such kind of object, or not in this version"
         return SchedulerError("internal", text, code=UNSERVED, hint=SERVED, retry_after=None)
+    if said.status is None and said.code == _TOO_MANY:
+        text = f"{doing}: the API server, or what stands before it, has too many requests"
+        return SchedulerError("throttled", text, code="TooManyRequests", retry_after=said.seconds)
     if said.status is None:
         text = f"{doing}: status {said.code}, and not from the API server: a proxy or another service answers"
         sent: Sent = doubt if doubt == "perhaps" or not effect else "hardly"

@@ -64,7 +64,7 @@ def identify(place: Place) -> Task:
         if not _NAME.fullmatch(name):
             text = f"{name!r} is no name of a {what}" if name else f"nothing says which {what} this is"
             raise SchedulerError("refused", text, hint=_HINT)
-    details = {"namespace": namespace, "pod": pod, "uid": uid}
+    details = {"namespace": namespace, "pod": pod, "uid": uid, "run": uid}  # a StatefulSet's next pod has the same name
     evidence = tuple(f"{one.source}: {' '.join(filter(None, one[1:]))}" for one in facts if any(one[1:]))
     named = {name: one for name, one in details.items() if one}
     advice = Advice(

@@ -69,6 +69,19 @@ def test_the_job_of_an_idle_pod_is_suspended_and_the_agent_ends_with_the_pod(age
     assert cluster.token not in left(agent)
 
 
+def test_the_next_pod_of_the_same_name_begins_anew(agent: Agent, cluster: Cluster) -> None:
+    """A StatefulSet gives its name and its volume to the next one: neither what was seen of the last pod nor its end is that one's."""
+    agent.start(*QUICK, "mode=live")
+    agent.until(lambda _: cluster.changes == ["patch Job train"])
+    agent.stop()
+    cluster.objects.clear()
+    cluster.changes.clear()
+    job(cluster)
+    enter(agent, cluster)
+    agent.start(*QUICK, "mode=live", enough=phase("WATCHING"))
+    agent.until(lambda _: cluster.changes == ["patch Job train"])
+
+
 def test_in_dry_run_the_server_is_asked_and_changes_nothing(agent: Agent, cluster: Cluster) -> None:
     """It says what it would do, and the server said that it would."""
     agent.start(*QUICK)

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -123,8 +124,8 @@ class Cluster:
         """End them alone."""
         self._end("kube-controller-manager")
 
-    def start_server(self) -> None:
-        """The API server, the first time or again."""
+    def start_server(self, *more: str) -> None:
+        """The API server, the first time or again, with more options."""
         folder = self.folder
         self._run(
             "kube-apiserver", f"--etcd-servers=http://127.0.0.1:{self._etcd_port}", f"--secure-port={self.port}",
@@ -133,7 +134,7 @@ class Cluster:
             "--service-cluster-ip-range=192.0.2.0/24", "--authorization-mode=RBAC", f"--service-account-issuer={ISSUER}",
             f"--service-account-signing-key-file={folder}/accounts.key", f"--service-account-key-file={folder}/accounts.key",
             f"--token-auth-file={folder}/tokens.csv", "--disable-admission-plugins=ServiceAccount",
-            f"--audit-policy-file={folder}/audit.yaml", f"--audit-log-path={self.audit}", "--audit-log-mode=blocking",
+            f"--audit-policy-file={folder}/audit.yaml", f"--audit-log-path={self.audit}", "--audit-log-mode=blocking", *more,
         )  # fmt: skip
         self.until(self._ready)
 
@@ -146,6 +147,14 @@ class Cluster:
     def stop_server(self) -> None:
         """End the API server alone."""
         self._end("kube-apiserver")
+
+    def pause(self, name: str) -> None:
+        """It hangs from now on."""
+        self._running[name].send_signal(signal.SIGSTOP)
+
+    def go_on(self, name: str) -> None:
+        """It hangs no more."""
+        self._running[name].send_signal(signal.SIGCONT)
 
     def stop(self) -> None:
         """End everything."""

@@ -1,6 +1,7 @@
 """The plug-in and the agent beside a real API server. `make test-kubernetes`."""
 
 import shlex
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from costguard.cloud.api import Ticket
 from costguard.plans import Result
 from costguard.tasks.api import SchedulerError, TaskFacts
 from costguard_kubernetes import Kubernetes, change
-from costguard_kubernetes.api import Api
+from costguard_kubernetes.api import Api, Request
 from costguard_kubernetes.kinds import KINDS, Object
 from costguard_kubernetes.permissions import RIGHTS
 from tests.e2e.conftest import Agent
@@ -391,7 +392,7 @@ def test_the_token_names_the_pod(space: Space) -> None:
     deployment(space)
     _, task = space.task()
     meta = space.guarded["metadata"]
-    assert task.details == {"namespace": space.name, "pod": meta["name"], "uid": meta["uid"]}
+    assert task.details == {"namespace": space.name, "pod": meta["name"], "uid": meta["uid"], "run": meta["uid"]}
 
 
 def test_a_pod_without_an_id_is_believed_by_its_address(space: Space) -> None:
@@ -501,6 +502,57 @@ def test_a_server_that_was_away_is_asked_again(space: Space) -> None:
     space.cluster.until(lambda: may(space, "get", "pods", ""))
     assert opened.end(facts, TICKET).status == "accepted"
     assert space.get(made)["spec"]["replicas"] == 0
+
+
+def test_a_store_that_hangs_is_technical(space: Space) -> None:
+    """The server answers nothing that its etcd has to say: nothing is claimed and nothing sent, and afterwards it goes on."""
+    deployment(space)
+    opened = space.session()
+    facts = opened.look(10.0)
+    space.cluster.pause("etcd")
+    try:
+        for call in (lambda: opened.look(3.0), lambda: opened.end(facts, TICKET._replace(deadline=3.0))):
+            with pytest.raises(SchedulerError) as error:
+                call()
+            assert (error.value.technical, error.value.in_doubt) == (True, False), error.value
+    finally:
+        space.cluster.go_on("etcd")
+    assert opened.end(facts, TICKET).status == "accepted"
+
+
+def test_pressure_on_the_server_is_waited_for(space: Space) -> None:
+    """It takes one question at a time, and others ask without a pause: its refusal is read as what it is, and the pod is ended."""
+    stateful_set(space)
+    opened = space.session()
+    facts = opened.look(10.0)
+    stop, seen = threading.Event(), list[tuple[str, str]]()
+    space.cluster.stop_server()
+    space.cluster.start_server("--max-requests-inflight=1", "--enable-priority-and-fairness=false")
+    space.cluster.until(lambda: may(space, "get", "pods", ""))
+
+    def ask() -> None:
+        place, _ = space.task()
+        api = Api(place)
+        while not stop.is_set():
+            try:
+                api.send(Request("GET", space.path("v1", "pods"), "asking"), 5.0)
+            except SchedulerError as error:
+                seen.append((error.trouble, error.code))
+
+    others = [threading.Thread(target=ask) for _ in range(6)]
+    try:
+        for one in others:
+            one.start()
+        space.cluster.until(lambda: len(seen) > 5)
+        sent = opened.end(facts, TICKET)
+    finally:
+        stop.set()
+        for one in others:
+            one.join()
+        space.cluster.stop_server()
+        space.cluster.start_server()
+    assert set(seen) == {("throttled", "TooManyRequests")}
+    assert sent.status == "accepted", sent
 
 
 # the whole

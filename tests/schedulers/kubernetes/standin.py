@@ -47,6 +47,10 @@ class NoPathError(Exception):
     """Nobody serves this path: a line of text, and no `Status`."""
 
 
+class PressureError(Exception):
+    """More requests at a time than the server takes: a line of text as well, and how long to wait."""
+
+
 class Dropped(Exception):
     """The connection ends without a whole answer."""
 
@@ -199,6 +203,8 @@ class Cluster:
             pause = refused.pause
         except NoPathError:
             code, data, pause = 404, "no-path", 0
+        except PressureError:
+            code, data, pause = 429, "pressure", 1
         else:
             pause = 0
         self._write(handler, code, data, pause, cut)
@@ -230,7 +236,7 @@ class Cluster:
     def _carried_out(self, handler: BaseHTTPRequestHandler, body: bytes, verb: str, resource: str, fault: Any) -> Any:
         if fault == "dropped-before":
             raise Dropped
-        if isinstance(fault, RefusedError):
+        if isinstance(fault, RefusedError | PressureError):
             raise fault
         if fault == "html-502":
             return fault
@@ -360,7 +366,11 @@ class Cluster:
     def _write(self, handler: BaseHTTPRequestHandler, code: int, data: Any, pause: int, cut: Any) -> None:
         if cut == "dropped-after":
             raise Dropped
-        pages = {"html-502": b"<html>a proxy</html>", "no-path": b"404 page not found\n"}
+        pages = {
+            "html-502": b"<html>a proxy</html>",
+            "no-path": b"404 page not found\n",
+            "pressure": b"Too many requests, please try again later.\n",
+        }
         text = pages[data] if isinstance(data, str) else json.dumps(data).encode()
         handler.send_response(502 if data == "html-502" else code)
         handler.send_header("Content-Type", "application/json")

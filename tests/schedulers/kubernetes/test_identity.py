@@ -29,7 +29,7 @@ def test_the_downward_api_names_the_pod(cluster: Cluster) -> None:
     """With the namespace of the service account."""
     found = Kubernetes().identify(place(cluster, POD_NAME=POD, POD_UID=UID))
     assert (found.id, found.words) == (f"{NAMESPACE}/{POD}", f"pod {NAMESPACE}/{POD}")
-    assert found.details == {"namespace": NAMESPACE, "pod": POD, "uid": UID}
+    assert found.details == {"namespace": NAMESPACE, "pod": POD, "uid": UID, "run": UID}
     assert found.evidence == (f"downward API: {POD} {UID}", f"service account: {NAMESPACE}")
 
 
@@ -37,7 +37,7 @@ def test_a_token_names_the_pod_that_it_was_made_for(cluster: Cluster) -> None:
     """Without anything that its author has to write; nothing else of the token is kept."""
     cluster.rotate({"namespace": NAMESPACE, "pod": {"name": POD, "uid": UID}})
     found = Kubernetes().identify(place(cluster))
-    assert found.details == {"namespace": NAMESPACE, "pod": POD, "uid": UID}
+    assert found.details == {"namespace": NAMESPACE, "pod": POD, "uid": UID, "run": UID}
     assert not any(part in repr(found) for part in cluster.token.split("."))
 
 

@@ -25,7 +25,7 @@ from tests.schedulers.kubernetes.conftest import (
     stateful_set,
     worker_of_a_set,
 )
-from tests.schedulers.kubernetes.standin import POD, Cluster, RefusedError
+from tests.schedulers.kubernetes.standin import POD, Cluster, PressureError, RefusedError
 
 TICKET = Ticket("i1", "a1", 20.0)
 
@@ -458,6 +458,7 @@ PASSES = [
     RefusedError(409, "the object has been modified"),
     RefusedError(410, "The resourceVersion for the provided list is too old."),
     RefusedError(429, "too many requests, please try again later", pause=1),
+    PressureError(),
     RefusedError(500, "etcdserver: leader changed"),
     RefusedError(503, "the server is currently unable to handle the request"),
     RefusedError(504, "request did not complete within the allotted timeout"),
@@ -541,6 +542,15 @@ def test_pressure_without_an_end_is_a_failure_and_no_veto(cluster: Cluster) -> N
     cluster.fails("patch jobs", RefusedError(429, "too many requests", pause=60))
     sent = ended(cluster, facts)
     assert (sent.status, cluster.changes) == ("failed", [])
+
+
+def test_pressure_is_called_by_its_name(cluster: Cluster) -> None:
+    """The server says so in a line of text, with how long to wait: it is no proxy that answers."""
+    job(cluster)
+    cluster.fails("get pods", PressureError(), PressureError())
+    with pytest.raises(SchedulerError, match="too many requests") as error:
+        session(cluster).look(2.0)
+    assert (error.value.trouble, error.value.retry_after) == ("throttled", 1.0)
 
 
 # the service account
