@@ -20,6 +20,12 @@ QUEUE_LIMIT = 20
 """Messages that wait; with more the oldest is given up."""
 
 
+def _of_no_account(job: TellJob) -> bool:
+    """Whether a message is worth one try alone. Whatever an incident comes to is not: it may have overtaken what was to be sent again."""
+    facts = job.message.facts
+    return job.message.level == "info" and not (facts.get("incident") or facts.get("takes_back"))
+
+
 class Pending(NamedTuple):
     """A message that waits for its next try, and how often it was tried."""
 
@@ -41,9 +47,11 @@ class Redelivery:
         self.attempts = 3
 
     def told(self, job: TellJob, answer: Told, now: float, tries: int = 1) -> None:
-        """Keep a warning, or what is graver, for the channels that did not take it."""
+        """Keep a warning, what is graver, or what an incident came to, for the channels that did not take it."""
         lost = tuple(name for name in job.channels if name in answer.failed)
-        if not lost or job.message.level == "info" or not self._holds(job):
+        if lost and tries == 1:
+            self._say(f"not delivered: {'; '.join(f'{name}: {answer.failed[name]}' for name in lost)}", job)
+        if not lost or _of_no_account(job) or not self._holds(job):
             return
         if tries >= self.attempts:
             self._say(
@@ -55,10 +63,12 @@ class Redelivery:
         further = job._replace(channels=lost, again=True, pause=0.0, waits={})
         self._queue = [*self._queue, Pending(further, tries, now + pause)][-QUEUE_LIMIT:]
 
-    def overtaken(self, incident: object) -> None:
-        """A later message of an incident says what holds now: earlier ones are not sent any more."""
-        if incident:
-            self._queue = [one for one in self._queue if one.job.message.facts.get("incident") != incident]
+    def overtaken(self, incident: object, kind: str) -> None:
+        """A later message of an incident, of this kind, says what holds now: earlier ones are not sent any more."""
+        late = [one for one in self._queue if incident and one.job.message.facts.get("incident") == incident]
+        for one in late:
+            self._say(f"{', '.join(one.job.channels)}: not sent again, overtaken by {kind}", one.job)
+        self._queue = [one for one in self._queue if one not in late]
 
     @property
     def deadline(self) -> float:

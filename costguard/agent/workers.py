@@ -142,7 +142,7 @@ class Workers:
         if incident := str(draft.facts.get("incident") or draft.facts.get("overtakes") or ""):
             self._latest = {**dict([*self._latest.items()][-INCIDENTS_KEPT:]), incident: draft.id}
             if self._redelivery is not None:
-                self._redelivery.overtaken(incident)
+                self._redelivery.overtaken(incident, effect.kind)
         job = self.message(draft)._replace(pause=self._jitter.before_message(effect, self.config))
         why = ""
         if effect.facts.get("attempts") or (effect.kind == "countdown" and effect.facts.get("unreached_tries")):
@@ -214,8 +214,7 @@ class Workers:
         few = self.config.get("notify", {}).get("dry_run") == "few" and not live
         if few and not self._quota.admits_dry(effect.kind, now, str(effect.facts.get("incident") or "")):
             return f"{HELD_BACK}the summary: in dry run one message a day says what would have been done"
-        tells_an_end = effect.facts.get("ended_countdown") is True  # people were warned, and nothing comes of it
-        admitted = tells_an_end or self._quota.admits(effect.kind, effect.level, now)
+        admitted = bool(effect.facts.get("takes_back")) or self._quota.admits(effect.kind, effect.level, now)
         return "" if admitted else f"{HELD_BACK}this hour's digest"
 
     def remark(self, text: str, facts: Mapping[str, object], now: float) -> None:

@@ -104,7 +104,7 @@ def _ended_or_waiting(turn: Turn, alarm: Alarm) -> Alarm | None:
         return waiting(alarm, at)
     if alarm.told:
         seconds = alarm.lasted + (at - alarm.since if alarm.next < NEVER else 0.0)
-        turn.tell("unknown_recovered", "info", unknown_seconds=seconds)
+        turn.tell("unknown_recovered", "info", unknown_seconds=seconds, takes_back="critical")
     return None
 
 

@@ -95,8 +95,9 @@ def finish(turn: Turn, done: str, detail: str = "") -> None:
     answer_request(turn, done, detail)
     turn.core = turn.core._replace(phase=DONE)
     remind_at = NEVER if done in GOOD else turn.at + DAY_SECONDS
+    failed_before = turn.ending.rounds > 0
     turn.ending = turn.ending._replace(done=done, since=turn.at, remind_at=remind_at, rounds=0)
-    announce(turn, turn.at)
+    announce(turn, turn.at, failed_before=failed_before)
 
 
 def answer_request(turn: Turn, fate: str, message: str) -> None:
@@ -106,8 +107,11 @@ def answer_request(turn: Turn, fate: str, message: str) -> None:
         turn.core = turn.core._replace(stop_request=request._replace(fate=fate, message=message, ended=turn.at))
 
 
-def announce(turn: Turn, at: float, attempts: int = 1) -> None:
-    """Tell at that moment how the incident ended; whether anybody heard it is followed up (`incident.outcome`)."""
+def announce(turn: Turn, at: float, attempts: int = 1, *, failed_before: bool = False) -> None:
+    """Tell at that moment how the incident ended; whether anybody heard it is followed up (`incident.outcome`).
+
+    ``failed_before``: people were told that it failed.
+    """
     incident, ending = turn.core.incident, turn.ending
     if incident is None:
         return
@@ -118,7 +122,9 @@ def announce(turn: Turn, at: float, attempts: int = 1) -> None:
         effect = turn.tell("failed", "critical", error=incident.detail, rounds=ending.rounds, **again, **tries)
     else:
         level = "info" if ending.done in GOOD else "critical"
-        effect = turn.tell(ENDS[ending.done], level, error=incident.detail, proof=incident.proof, **tries)
+        takes_back = {"takes_back": "critical"} if failed_before else {}
+        facts: dict[str, object] = {"error": incident.detail, "proof": incident.proof, **tries, **takes_back}
+        effect = turn.tell(ENDS[ending.done], level, **facts)
     turn.announcement = turn.announcement._replace(effect=effect, attempts=attempts)
 
 

@@ -176,7 +176,7 @@ def back_to_watching(turn: Turn, why: str) -> None:
         answer_request(turn, "withdrawn", why)
         level = "warning" if turn.core.incident.by_person else "info"
         live = {"announced_live": True} if turn.announcement.live and not turn.live else {}
-        turn.tell("cancelled", level, why=why, **live)
+        turn.tell("cancelled", level, why=why, takes_back="warning", **live)
     turn.watch()
 
 
@@ -187,7 +187,7 @@ def _latched(turn: Turn, incident: Incident | None) -> None:
         turn.watch()  # it was given up, and that was told: the machine's own rules go on
     elif _work_ends(turn, incident):
         if failed:
-            turn.tell("cancelled", "info", why="work was seen")
+            turn.tell("cancelled", "info", why="work was seen", takes_back="critical")
         turn.watch()
         turn.ending = turn.ending._replace(rounds=0)
     elif turn.at >= ending.retry_at:

@@ -97,7 +97,8 @@ def _extend(turn: Turn, at: float, extension: Hold, key: str) -> None:
         back_to_watching(turn, f"{extension.owner} extended the deadline")
     others = [one for one in turn.core.deadline.extensions if one.key != key and one.until > at]
     _keep_extensions(turn, (*others[1 - HOLDS_KEPT :], extension))
-    facts = {"owner": extension.owner, "hold": extension.reason, "due_wall": extension.wall}
+    facts: dict[str, object] = {"owner": extension.owner, "hold": extension.reason, "due_wall": extension.wall}
+    facts |= {"takes_back": "warning"}  # the date that `deadline_ahead` told
     _tell(turn, at, "deadline_extended", key, facts, always=extension.uid == ROOT)
 
 
@@ -116,7 +117,7 @@ def _take_back(turn: Turn, event: AskRelease) -> tuple[Hold, ...]:
         limit = overdue.limit_at(turn.state, turn.rules, turn.wall, synced=turn.synced)
         movable = max(0.0, limit + turn.rules.policy.extend_max - max(due, event.at))
         facts: dict[str, object] = {"owner": event.owner, "due_wall": turn.wall + due - turn.at, "movable": movable}
-        facts |= {"ended": [one.owner for one in ended]}
+        facts |= {"ended": [one.owner for one in ended], "takes_back": "warning"}
         _tell(turn, event.at, "deadline_extended", _RELEASED, facts, always=event.everything)
     return tuple(one for one in ended if one.until > event.at)
 
@@ -199,7 +200,7 @@ def _grant(turn: Turn, granted: Hold, seconds: float, *, ended: str) -> None:
             "hold_until_wall": until,
             "holders": [hold.owner for hold in holds if hold.key != granted.key],
         }
-        facts |= {"ended_countdown": True, "overtakes": ended} if ended else {}
+        facts |= {"takes_back": "warning", "overtakes": ended} if ended else {}
         _tell(turn, at, "held", granted.key, facts, always=bool(ended) or granted.uid == ROOT)
 
 

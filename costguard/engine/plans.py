@@ -77,7 +77,7 @@ def _passed(turn: Turn, action: str, before: str) -> None:
     refused = before in REFUSED or (incident is not None and incident.requested)  # else it was a third stop
     unlatched = mine and refused and not cannot(turn)
     if before == "refuse" or unlatched:
-        turn.tell("preflight_passed", "info", action=action)
+        turn.tell("preflight_passed", "info", action=action, takes_back="critical")
     if unlatched:
         turn.watch()
 

@@ -96,7 +96,8 @@ def close_after_boot(turn: Turn) -> None:
     if incident is not None and incident.requested:
         _closed(turn, incident)
     elif incident is not None:
-        turn.tell("cancelled", "info", incident=incident.id, why="the machine restarted in the meantime")
+        why = "the machine restarted in the meantime"
+        turn.tell("cancelled", "info", incident=incident.id, why=why, takes_back="warning")
     carried = [_carried(turn, hold) for hold in turn.people.holds]
     turn.core = turn.core._replace(incident=None)
     turn.people = turn.people._replace(holds=tuple(hold for hold in carried if hold is not None))

@@ -25,6 +25,7 @@ due_wall             its date; else ``wall`` (now) plus the seconds
 findings             of the plan: ``[code, text, hint]`` or an object with these keys
 why                  why something was cancelled, held up or ended
 hold                 the reason given for a hold; ``released`` when ``owner`` ended it
+takes_back           the level of what people were told before and is not so any more, as a countdown that a hold has ended
 hold_seconds         how long the hold lasts, ``hold_until_wall`` its end
 holders              who else still holds it; ``hold_left`` hold time that users have left
 unknown_gpus         labels of the GPUs that cannot be read
@@ -551,7 +552,8 @@ def _held(facts: Facts) -> tuple[str, Lines]:
         if others
         else "the hold ends. Its owner or root can end it"
     )
-    return f"{facts.name} is held{by}{end or length}", [
+    ends = f"; the {facts.deed.noun} does not come" if facts.text("takes_back") and not facts.dry else ""
+    return f"{facts.name} is held{by}{end or length}{ends}", [
         sentence(f"reason given: {reason}" if reason else ""),
         f"It is also held by {listed(others)}." if others else "",
         f"{sentence(facts.deed.none).removesuffix('.')} until {last}: `costguard release`.",

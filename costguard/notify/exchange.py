@@ -57,7 +57,8 @@ class Exchange(threading.local):
     """What this thread's last request came to; and of each one of a try, whether the text was in it, and whether it was taken.
 
     ``code`` is the service's own name for what is wrong, ``end`` the moment of the monotonic clock until which there is time.
-    ``unanswered``: a request was sent that may have arrived, and nobody said what became of it.
+    ``unanswered``: a request was sent that may have arrived, and nobody said what became of it. ``answered_at``: the date of the
+    last answer, of any of this thread's tries.
     """
 
     host: str = ""
@@ -68,6 +69,7 @@ class Exchange(threading.local):
     text: bytes
     sent: list[tuple[bool, bool]]
     unanswered: bool = False
+    answered_at: float | None = None
     not_before: float = 0.0
     end: float = float("inf")
 
@@ -100,7 +102,7 @@ class Exchange(threading.local):
 
     def answered(self, response: requests.Response) -> None:
         """Keep what matters of an answer."""
-        self.status, self.error, self.code = response.status_code, None, _code(response)
+        self.status, self.error, self.code, self.answered_at = response.status_code, None, _code(response), time.time()
         if response.status_code in PASSING:
             asked = asked_to_wait(response.headers.get("Retry-After", ""), time.time())
             self.not_before = max(self.not_before, time.monotonic() + asked)
@@ -210,6 +212,8 @@ def _seen(method: Callable[..., Any]) -> Callable[..., Any]:
             found = method(session, *arguments, **options)
         except Exception as error:
             exchange.error = exchange.error or error
+            if isinstance(error, smtplib.SMTPResponseException | smtplib.SMTPRecipientsRefused):
+                exchange.answered_at = time.time()
             raise
         finally:
             exchange.host = str(getattr(session, "_host", "") or exchange.host)

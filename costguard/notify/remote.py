@@ -277,7 +277,8 @@ def deliver(
     def begin(key: tuple[str, int], url: str, plugin: Plugin | None, picture: bytes = b"", note: str = "") -> None:
         def one() -> None:
             exchange.not_before = time.monotonic() + waits.get(key[0], 0.0)
-            sent = _one(message, url, plugin, end, picture, note)._replace(at=time.time())
+            sent = _one(message, url, plugin, end, picture, note)
+            sent = sent._replace(at=exchange.answered_at if sent.trouble else time.time())
             if record is not None and not sent.trouble:
                 record.keep(*key, sent.service)
             found[key] = sent

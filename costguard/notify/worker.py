@@ -45,7 +45,8 @@ def tell(job: TellJob) -> Told:
     beside = found_processes(draft, job.settings)
     message = written(draft._replace(facts={**beside, **draft.facts}), str(job.settings.get("hold_url") or ""))
     login.keep(message, str(job.settings.get("runtime") or ""))
-    channels = [name for name in job.channels if wants(channel_settings(job.settings, name), message)]
+    takes_back = str(draft.facts.get("takes_back") or "")
+    channels = [name for name in job.channels if wants(channel_settings(job.settings, name), message, takes_back)]
     if job.channels and not channels and message.kind != "warning":
         return Told({UNASKED: f"nobody asked for messages of this kind ({message.kind}, {message.level})"})
     leave = any(channel_settings(job.settings, name) for name in channels)
@@ -76,15 +77,21 @@ def _summarized(draft: Draft) -> None:
     summary.told(draft, time.time())
 
 
-def wants(channel: Mapping[str, object], message: Message) -> bool:
-    """Whether a channel gets such a message: by its kind where kinds are named, else by its level."""
+def wants(channel: Mapping[str, object], message: Message, takes_back: str = "") -> bool:
+    """Whether a channel gets such a message: by its kind where kinds are named, else by its level.
+
+    ``takes_back``: the level of what people were told before, and is not so any more. Who heard that hears this; and a hold
+    that ends a countdown cancels what was announced.
+    """
     kinds = channel.get("kinds")
     if isinstance(kinds, list | tuple) and kinds:
-        return message.kind in {*kinds, "test"}
+        cancels = message.kind == "held" and bool(takes_back)
+        return message.kind in {*kinds, "test"} or (cancels and "cancelled" in kinds)
     lowest = channel.get("level")
     if message.level not in LEVELS or lowest not in LEVELS:
         return True  # rather once too often
-    return LEVELS.index(message.level) >= LEVELS.index(str(lowest))
+    level = max(message.level, takes_back if takes_back in LEVELS else "info", key=LEVELS.index)
+    return LEVELS.index(level) >= LEVELS.index(str(lowest))
 
 
 def reached_nobody(message: Message, told: Told) -> None:

@@ -286,16 +286,19 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
         "error": "the machine began to stop, and has not stopped after 30 min", "rounds": 1, "retry_in_seconds": HOUR}),
     "failed, for a person": (given_up, "failed", "critical", "FAILED stop person ann", {"error": "no room", "rounds": 0}),
     "would_act": (lambda: ran(machine(mode="dry-run"), 400.0, QUIET), "would_act", "info", "DONE stop idle", {"error": "", "proof": ""}),
-    "cancelled": (vetoed, "cancelled", "info", "WARNING stop idle", {"why": "host: ann typed"}),
-    "cancelled, work": (lambda: ran(until(machine(), "WARNING"), 10.0, BUSY), "cancelled", "info", "WARNING stop idle", {"why": "work was seen"}),
+    "cancelled": (vetoed, "cancelled", "info", "WARNING stop idle", {"why": "host: ann typed", "takes_back": "warning"}),
+    "cancelled, work": (lambda: ran(until(machine(), "WARNING"), 10.0, BUSY), "cancelled", "info", "WARNING stop idle", {
+        "why": "work was seen", "takes_back": "warning"}),
     "cancelled, a hole": (hole, "cancelled", "info", "WARNING stop idle", {
-        "why": "the guard saw nothing for a while; a new countdown begins unless work is seen"}),
+        "why": "the guard saw nothing for a while; a new countdown begins unless work is seen",
+        "takes_back": "warning"}),
     "cancelled, a boot": (lambda: booted(until(machine(), "WARNING"), 60.0), "cancelled", "info", "WATCHING stop idle", {
-        "why": "the machine restarted in the meantime"}),
+        "why": "the machine restarted in the meantime", "takes_back": "warning"}),
     "cancelled, no state": (without_state, "cancelled", "warning", "WATCHING stop idle", {"why": "costguard lost its state for this boot"}),
-    "cancelled, work after a failure": (lambda: ran(failing(machine()), 40.0, BUSY), "cancelled", "info", "FAILED stop idle", {"why": "work was seen"}),
+    "cancelled, work after a failure": (lambda: ran(failing(machine()), 40.0, BUSY), "cancelled", "info", "FAILED stop idle", {
+        "why": "work was seen", "takes_back": "critical"}),
     "cancelled, dry run from now on": (lambda: becomes_dry(warned()), "cancelled", "info", "WARNING stop idle", {
-        "why": "the configuration changed, or the guard started over", "announced_live": True}),
+        "why": "the configuration changed, or the guard started over", "announced_live": True, "takes_back": "warning"}),
     "unguarded, the warning on its way": (lambda: left(until(machine(), "WARNING")), "unguarded", "warning", "WARNING stop idle", {}),
     "unguarded, dry run, and guarded again": (
         lambda: ran(restarted(left(warned(mode="dry-run"))), 10.0, PROVEN), "warning", "warning", "WARNING stop idle", {
@@ -309,7 +312,7 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
         "proof": "req-7", "receipt": "r-1", "saved": 72.0,
         "off_seconds": 7200.0, "stopped_wall": EPOCH + 370.0, "started_wall": EPOCH + 7570.0}),
     "preflight_refused": (lambda: checked("refuse"), "preflight_refused", "critical", "WATCHING stop", {}),
-    "preflight_passed": (lambda: checked("refuse", "go"), "preflight_passed", "info", "WATCHING stop", {}),
+    "preflight_passed": (lambda: checked("refuse", "go"), "preflight_passed", "info", "WATCHING stop", {"takes_back": "critical"}),
     "notice": (noticed, "notice", "critical", "WATCHING stop", {"why": "spot interruption", "change": "terminate", "due_in_seconds": 120.0}),
     "notice, undated": (lambda: noticed(dated=False), "notice", "critical", "WATCHING stop", {"why": "spot interruption", "change": "terminate"}),
     "finding": (found, "finding", "warning", "WATCHING stop", {"subjects": ["GPU 0 (A100)"], "code": "xid", "text": "Xid 79"}),
@@ -324,13 +327,14 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
     "unknown_alarm, a name": (lambda: ran(machine(unknown_alarm=100.0, gpu_devices=("9",)), 110.0, QUIET), "unknown_alarm", "critical", "WATCHING stop", {
         "unknown_seconds": 100.0, "unknown_gpus": [], "money": 1.0,
         "lacking": "no GPU matches 9 in gpu_devices; there is 0000:00:00.0"}),
-    "unknown_recovered": (recovered, "unknown_recovered", "info", "WATCHING stop", {"unknown_seconds": 210.0}),
+    "unknown_recovered": (recovered, "unknown_recovered", "info", "WATCHING stop", {"unknown_seconds": 210.0, "takes_back": "critical"}),
     "weak_sign": (lambda: ran(ran(machine(), 50.0, BUSY), 320.0, SIGN), "weak_sign", "warning", "WATCHING stop", {
         "gpu": "0000:00:00.0", "sign": "power 30 W above idle", "weak_seconds": 300.0, "money": 3.0}),
     "deadline_passed": (lambda: ran(machine(lifetime=100.0), 120.0, BUSY), "deadline_passed", "warning", "WATCHING stop deadline", {"limit": "lifetime"}),
     "deadline_ahead": (lambda: ran(machine(lifetime=4 * HOUR, unused_after=None), 3 * HOUR, BUSY), "deadline_ahead", "warning",
         "WATCHING stop", {"limit": "lifetime", "due_in_seconds": HOUR, "due_wall": EPOCH + 4 * HOUR, "stop_busy": False, "movable": 24 * HOUR}),
-    "deadline_extended": (moved, "deadline_extended", "info", "WATCHING stop ann", {"hold": "a run", "due_wall": EPOCH + 5 * HOUR}),
+    "deadline_extended": (moved, "deadline_extended", "info", "WATCHING stop ann", {
+        "hold": "a run", "due_wall": EPOCH + 5 * HOUR, "takes_back": "warning"}),
     "countdown": (lambda: ran(until(machine(grace=2 * HOUR), "WARNING"), HOUR + 30.0, QUIET), "countdown", "warning", "WARNING stop idle", {
         "due_in_seconds": pytest.approx(3590.1), "due_wall": pytest.approx(EPOCH + 310.1 + 2 * HOUR - 10.0)}),
     "armed": (lambda: ran(machine(tell_armed=True, arm_duration=30.0), 60.0, BUSY), "armed", "info", "WATCHING stop", {}),

@@ -477,4 +477,4 @@ def test_a_hold_that_ends_a_countdown_is_always_told_and_says_so() -> None:
     assert world.now < 60.0, "the first hold was told less than a minute ago"
     world.hold(12.0, "eve", EVE)
     told = [effect.facts for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "held"]
-    assert [facts.get("ended_countdown") for facts in told] == [None, True]
+    assert [facts.get("takes_back") for facts in told] == [None, "warning"]

@@ -241,6 +241,12 @@ def test_each_failure_is_said_in_words(run: Run, name: str, words: str) -> None:
     assert name not in run.answer["reached"]
 
 
+def test_who_has_answered_and_when_is_kept(run: Run) -> None:
+    """A refusal is an answer; an address that nobody was asked at has given none, nor has who hung up."""
+    answered = {"fine", "busy", "moved", "gone", "denied", "broken", "later", "two", "mail", "nobody", "password"}
+    assert run.answer["answered"].keys() == answered | {"credential", "environment"}
+
+
 def test_who_does_not_answer_is_given_up_in_time(tmp_path: Path) -> None:
     """A service that hangs, and one whose port is closed, fail by the deadline; the address beside them is reached."""
     with Receiver() as web:
@@ -259,6 +265,7 @@ def test_who_does_not_answer_is_given_up_in_time(tmp_path: Path) -> None:
     assert answer["failed"]["hangs"].startswith("JSON: "), "the service is named"
     assert "127.0.0.1 could not be reached (Connection refused)" in answer["failed"]["closed"]
     assert answer["reached"] == {"fine": "JSON"}
+    assert list(answer["answered"]) == ["fine"], "nobody else has answered"
     assert CANARY not in printed
 
 
@@ -287,6 +294,20 @@ def test_every_channel_has_its_answer(run: Run) -> None:
         ({"level": "critical", "kinds": ["held"]}, {"kind": "held", "level": "info"}, True),
         ({"level": "info", "kinds": ["held"]}, {"kind": "finding", "level": "critical"}, False),
         ({"level": "info", "kinds": ["held"]}, {"kind": "test", "level": "info"}, True),
+        ({"level": "warning"}, {"kind": "cancelled", "level": "info", "facts": {"takes_back": "warning"}}, True),
+        ({"level": "critical"}, {"kind": "cancelled", "level": "info", "facts": {"takes_back": "warning"}}, False),
+        (
+            {"level": "critical"},
+            {"kind": "unknown_recovered", "level": "info", "facts": {"takes_back": "critical"}},
+            True,
+        ),
+        (
+            {"kinds": ["warning", "cancelled"]},
+            {"kind": "held", "level": "info", "facts": {"takes_back": "warning"}},
+            True,
+        ),
+        ({"kinds": ["warning", "cancelled"]}, {"kind": "held", "level": "info"}, False),
+        ({"kinds": ["warning"]}, {"kind": "held", "level": "info", "facts": {"takes_back": "warning"}}, False),
     ],
 )
 def test_a_channel_gets_what_it_asked_for(tmp_path: Path, channel: Answers, message: Answers, sent: bool) -> None:

@@ -82,7 +82,10 @@ def test_the_channel_that_failed_gets_it_after_a_minute_and_the_others_not_again
     assert crew.port.jobs[1]["message"]["id"] == "m1"
     assert crew.workers.owns(2)
     crew.answers(NOW + 61.0, {"team": "Slack"}, {})
-    assert crew.port.journal == ["message m1 (warning): team: arrived at try 2"]
+    assert crew.port.journal == [
+        "message m1 (warning): not delivered: team: HTTP 503",
+        "message m1 (warning): team: arrived at try 2",
+    ]
     assert crew.workers.deadline == float("inf")
 
 
@@ -95,7 +98,7 @@ def test_it_is_given_up_after_as_many_tries_as_configured() -> None:
     assert crew.workers.deadline == NOW + 180.0
     crew.workers.late(NOW + 180.0)
     crew.answers(NOW + 180.0, {}, {"team": "HTTP 500"})
-    assert crew.port.journal == ["message m1 (warning): team: given up after 3 tries: HTTP 500"]
+    assert crew.port.journal[1:] == ["message m1 (warning): team: given up after 3 tries: HTTP 500"]
     assert (len(crew.port.jobs), crew.workers.deadline) == (3, float("inf"))
 
 
@@ -113,6 +116,23 @@ def test_what_is_not_sent_again(effect: Tell, reached: dict[str, str], failed: d
     crew = Crew()
     crew.told(effect, NOW, reached, failed)
     assert crew.workers.deadline == float("inf")
+
+
+def test_what_overtakes_a_message_is_sent_again_as_that_would_have_been() -> None:
+    """A channel that was warned, and was down while the rest was told: it hears the end, whatever the level of that."""
+    crew = Crew()
+    crew.told(Tell("m1", "acting", "warning", {"incident": "i1"}), NOW, {"mail": "x"}, {"team": "HTTP 503"})
+    crew.told(Tell("m2", "done", "info", {"incident": "i1"}), NOW + 30.0, {"mail": "x"}, {"team": "HTTP 503"})
+    assert crew.workers.deadline == NOW + 90.0
+    crew.workers.late(NOW + 90.0)
+    assert (crew.channels[-1], crew.port.jobs[-1]["message"]["id"]) == (["team"], "m2")
+    crew.answers(NOW + 91.0, {"team": "Slack"}, {})
+    assert [line.partition("): ")[2] for line in crew.port.journal] == [
+        "not delivered: team: HTTP 503",
+        "team: not sent again, overtaken by done",
+        "not delivered: team: HTTP 503",
+        "team: arrived at try 2",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -173,7 +193,7 @@ def test_a_worker_that_hangs_or_cannot_be_started_is_a_try() -> None:
     assert crew.workers.deadline == late + 120.0
     crew.port.full = True
     crew.workers.late(late + 120.0)
-    assert crew.port.journal == ["message m1 (warning): team: given up after 3 tries: no room for another process"]
+    assert crew.port.journal[1:] == ["message m1 (warning): team: given up after 3 tries: no room for another process"]
 
 
 def test_a_service_that_is_away_for_long_fills_no_memory() -> None:
@@ -341,7 +361,7 @@ def test_users_who_write_much_silence_nothing_of_the_machine() -> None:
     for kind in ("unknown_recovered", "done", "came_back", "closed"):
         assert tells(crew, 1, NOW, Tell("x", kind, "info", {})) == ["sent"]
         assert crew.channels[-1] == ["wall", "team", "mail"]
-    tells(crew, 1, NOW, Tell("h", "held", "info", {"ended_countdown": True}))
+    tells(crew, 1, NOW, Tell("h", "held", "info", {"takes_back": "warning"}))
     assert crew.channels[-1] == ["wall", "team", "mail"], "a hold that ended a countdown"
     tells(crew, 1, NOW, HELD)
     assert crew.channels[-1] == ["wall"]
@@ -375,7 +395,7 @@ def test_a_hold_overtakes_the_warning_that_it_ended() -> None:
     for late in (False, True):
         crew = Crew()
         warning = Tell("w", "warning", "warning", {"incident": "i1"})
-        held = Tell("h", "held", "info", {"ended_countdown": True, "overtakes": "i1"})
+        held = Tell("h", "held", "info", {"takes_back": "warning", "overtakes": "i1"})
         if late:
             begin(crew.workers, warning, NOW)
             begin(crew.workers, held, NOW + 1.0)
@@ -490,7 +510,7 @@ def test_what_was_counted_and_cannot_be_read_is_nothing(told: object) -> None:
     "later",
     [
         Tell("m2", "cancelled", "info", {"incident": "i1", "mode": "live"}),
-        Tell("m2", "held", "info", {"overtakes": "i1", "ended_countdown": True, "mode": "live"}),
+        Tell("m2", "held", "info", {"overtakes": "i1", "takes_back": "warning", "mode": "live"}),
     ],
 )
 def test_the_last_word_is_what_came_last(later: Tell) -> None:
@@ -511,7 +531,7 @@ def test_who_reads_last_whether_somebody_holds_the_machine_reads_what_is_so() ->
     """A hold that ended a countdown waits for the warning to leave: its release, and the next warning, wait for that."""
     crew = Crew()
     warned = Tell("m1", "warning", "warning", {"incident": "i1", "mode": "live"})
-    held = Tell("m2", "held", "info", {"overtakes": "i1", "ended_countdown": True, "mode": "live"})
+    held = Tell("m2", "held", "info", {"overtakes": "i1", "takes_back": "warning", "mode": "live"})
     released = Tell("m3", "hold_ended", "info", {"hold": "released", "mode": "live"})
     anew = Tell("m4", "warning", "warning", {"incident": "i2", "mode": "live"})
     for number, one in enumerate((warned, held, released, anew)):
