@@ -15,7 +15,7 @@ from costguard.engine.attempt import ENDS
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
-from costguard.notify.job import HELD_BACK, UNHEARD, Draft, TellJob, Told, access
+from costguard.notify.job import HELD_BACK, IN_DOUBT, UNHEARD, Draft, TellJob, Told, access
 from costguard.plans import Plan
 from costguard.process.wire import to_line
 
@@ -330,9 +330,12 @@ class Workers:
         self._running.remove(worker)
 
     def _lost(self, worker: Worker, now: float, why: str) -> Outcome:
-        if worker.job is not None:
-            self._again(worker.job, Told(failed=dict.fromkeys(worker.job.channels, why)), now)
-        return Outcome(now, worker.effect, status_without_answer(worker.kind), f"the worker failed: {why}")
+        outcome = Outcome(now, worker.effect, status_without_answer(worker.kind), f"the worker failed: {why}")
+        if worker.job is None:
+            return outcome
+        failed = dict.fromkeys(worker.job.channels, f"{why}; {IN_DOUBT}")
+        self._again(worker.job, Told(failed=failed), now)
+        return outcome._replace(detail=f"{outcome.detail}; {IN_DOUBT}", failed=tuple(failed.items()))
 
     def _action_time(self, action: str) -> float:
         settings = self.config.get("actions", {}).get(action, {})

@@ -151,6 +151,7 @@ def _messages(events: Sequence[Event]) -> Table:
 def _lost(head: IncidentSummary) -> str:
     """What people did not get."""
     lost = f", {head.undelivered} failed" if head.undelivered else ""
+    lost += f", {head.in_doubt} perhaps" if head.in_doubt else ""
     if not head.unreached:
         return lost
     return f"{lost}; THE WARNING REACHED {f'ONLY {clean(head.only)}' if head.only else 'NOBODY'}, and the countdown went on"

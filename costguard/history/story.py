@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from costguard.engine.narrate import ON_DONE, unreached, was_done
 from costguard.engine.state import PERSON
 from costguard.engine.words import percent, several
 from costguard.history.query import Event
-from costguard.notify.job import HELD_BACK, UNHEARD
+from costguard.notify.job import HELD_BACK, IN_DOUBT
 from costguard.plans import VERDICT_WORDS
 
 RESULTS = {
@@ -32,7 +33,7 @@ RESULTS = {
 
 
 class IncidentSummary(NamedTuple):
-    """One incident. Dates are seconds since the epoch; ``delivered`` counts messages that reached somebody."""
+    """One incident. Dates are seconds since the epoch; ``delivered`` counts messages that reached somebody, at whichever try."""
 
     id: str
     opened: float
@@ -48,6 +49,7 @@ class IncidentSummary(NamedTuple):
     proof: str
     delivered: int
     undelivered: int
+    in_doubt: int = 0  # messages of which nobody knows whether they arrived
     unreached: bool = False  # the warning reached nobody, and the countdown went on
     only: str = ""  # or nobody but these terminals
     task: str = ""  # of a scheduler, where one was guarded
@@ -74,9 +76,9 @@ def summary(events: Sequence[Event]) -> IncidentSummary:
     """One incident from its events (at least one)."""
     known: dict[str, str] = dict.fromkeys(("reason", "action", "mode", "owner", "proof", "task"), "")
     result, words = "open", ""
-    delivered = undelivered = 0
+    fates: dict[str, str] = {}  # of each message
     alone, only = False, ""
-    tells: set[str] = set()
+    tells: dict[str, float] = {}  # messages, and when each was told
     for event in events:
         data = event.data
         facts = data.get("facts", data)
@@ -87,19 +89,42 @@ def summary(events: Sequence[Event]) -> IncidentSummary:
         if event.kind == "phase":
             result, words = _result(result, words, data)
         elif event.kind == "told":
-            tells.add(str(data.get("effect")))
+            tells[str(data.get("effect"))] = event.wall
             result, words = _told(result, words, str(data.get("name")), facts)
         elif fate_of_message:
-            delivered += data.get("status") == "delivered" and not _unsent(str(data.get("proof") or ""))
-            undelivered += data.get("status") != "delivered"
+            fates[str(data.get("effect"))] = _fate(
+                data, data.get("status") == "delivered", str(data.get("proof") or "")
+            )
             if "unreached" in data:
                 alone, only = data["unreached"] is True, str(data.get("proof") or "")
-    first = events[0]
+        elif event.kind == "delivery" and str(data.get("effect")) in tells:
+            over = "; ".join(f"{name}: {whom}" for name, whom in _mapping(data, "reached").items())
+            again = _fate(data, bool(over), over)
+            fates[str(data["effect"])] = again if again == DELIVERED else fates.get(str(data["effect"]), again)
+    known_by = events[-1].wall - FATE_WITHIN_SECONDS
+    fates = {
+        effect: DOUBTED for effect, told in tells.items() if told < known_by
+    } | fates  # the guard ended before it knew
+    first, counted = events[0], Counter(fates.values())
     return IncidentSummary(
         first.incident, first.wall, events[-1].wall, first.machine, first.instance, known["reason"], known["action"],
-        known["mode"], known["owner"], result, words or RESULTS[result], known["proof"], delivered, undelivered, alone, only if alone else "",
+        known["mode"], known["owner"], result, words or RESULTS[result], known["proof"], counted[DELIVERED], counted[LOST], counted[DOUBTED],
+        alone, only if alone else "",
         known["task"],
     )  # fmt: skip
+
+
+FATE_WITHIN_SECONDS = 60.0
+"""After which somebody who is alive knows what became of a message."""
+
+DELIVERED, LOST, DOUBTED, UNSENT = "delivered", "lost", "in doubt", "not sent"
+
+
+def _fate(data: Mapping[str, Any], arrived: bool, over: str) -> str:
+    """What became of a message."""
+    if arrived:
+        return UNSENT if _unsent(over) else DELIVERED
+    return DOUBTED if _in_doubt(data) else LOST
 
 
 def _result(result: str, words: str, data: Mapping[str, Any]) -> tuple[str, str]:
@@ -195,7 +220,7 @@ def _delivery(data: Mapping[str, Any]) -> str:
         return f"{name} {unsent}"
     if over:
         return f"{name} delivered{again} over {over}" + (f"; failed over {lost}" if lost else "")
-    if set(_mapping(data, "failed").values()) == {UNHEARD}:
+    if _in_doubt(data):
         return f"{name} perhaps delivered{again}: {lost}"
     return f"{name} NOT delivered{again}: {lost or 'no channel took it'}"
 
@@ -217,6 +242,12 @@ def _answered(data: Mapping[str, Any]) -> tuple[str, ...]:
     found = [(name, at) for name, at in _mapping(data, "answered").items() if isinstance(at, int | float)]
     times = [f"{name} {time.strftime('%H:%M:%S', time.localtime(at))}" for name, at in found]
     return (f"answered: {', '.join(times)}",) if times else ()
+
+
+def _in_doubt(data: Mapping[str, Any]) -> bool:
+    """Whether nobody knows if a message arrived: whoever sent it ended before it could say."""
+    failed = _mapping(data, "failed").values()
+    return bool(failed) and not _mapping(data, "reached") and all(str(why).endswith(IN_DOUBT) for why in failed)
 
 
 def _mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -273,6 +304,8 @@ def _outcome(data: Mapping[str, Any], asked: str) -> tuple[str, tuple[str, ...]]
         if status == "delivered":
             over = f" over {proof}" if proof else ""
             return f"{name} delivered{over}" + (f"; failed over {detail}" if detail else ""), _answered(data)
+        if _in_doubt(data):
+            return f"{name} perhaps delivered: {detail}", ()
         tries = data.get("tries")
         after = "" if not tries else unreached(tries, proof) if data.get("unreached") else "it will be retried"
         only = f"; only {proof} took it" if proof and not after else ""

@@ -66,8 +66,10 @@ def access(config: Mapping[str, Any]) -> CloudAccess | None:
     return CloudAccess.of(config) if stored else None
 
 
-UNHEARD = "no answer before the agent ended; it may have arrived"
-"""Why nobody knows what became of a message."""
+IN_DOUBT = "it may have arrived"
+"""How it ends in words why nobody knows what became of a message."""
+
+UNHEARD = f"no answer before the agent ended; {IN_DOUBT}"
 
 
 HELD_BACK = "held back for "

@@ -228,6 +228,7 @@ def _incidents(title: str, incidents: Sequence[IncidentSummary], none: str) -> I
         what = f"{action} (dry run)" if one.mode != "live" else action
         by = f", asked for by {one.owner}" if one.owner else ""
         told = f"{one.delivered} delivered" + (f", {one.undelivered} failed" if one.undelivered else "")
+        told += f", {one.in_doubt} perhaps" if one.in_doubt else ""
         told += f"; the warning reached {f'only {one.only}' if one.only else 'nobody'}" if one.unreached else ""
         rows.append(
             (_date(one.opened), what, f"{TITLES.get(one.reason, one.reason)}{by}", one.words, one.proof, told, one.id)

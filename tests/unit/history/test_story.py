@@ -40,3 +40,34 @@ def test_what_was_delivered_is_counted() -> None:
     found = events("team: takes messages of this kind")
     assert story(found)[1].title == "cancelled delivered over team: takes messages of this kind"
     assert summary(found).delivered == 1
+
+
+KILLED = "it exited without a result (signal 9); it may have arrived"
+
+
+def test_a_message_whose_sender_died_has_perhaps_arrived() -> None:
+    """Nobody knows: it is neither called delivered nor not; a later try that arrives settles it."""
+    told = {"effect": "m1", "name": "acting", "facts": {}}
+    fate = {"effect": "m1", "status": "failed", "detail": f"the worker failed: {KILLED}", "failed": {"team": KILLED}}
+    found = [Event("x-i1", 1.0, "told", "i", "m", told), Event("x-i1", 2.0, "outcome", "i", "m", fate)]
+    assert story(found)[1].title == f"acting perhaps delivered: the worker failed: {KILLED}"
+    assert counts(found) == (0, 0, 1)
+    again = {"effect": "m1", "name": "acting", "reached": {"team": "JSON"}, "failed": {}, "tries": 2}
+    assert counts([*found, Event("x-i1", 60.0, "delivery", "i", "m", again)]) == (1, 0, 0)
+    lost = {**again, "reached": {}, "failed": {"team": "HTTP 500"}}
+    assert counts([*found, Event("x-i1", 60.0, "delivery", "i", "m", lost)]) == (0, 0, 1), "the first may still have"
+
+
+def test_a_message_without_a_fate_is_in_doubt_once_somebody_would_know() -> None:
+    """The guard was killed while it was told: it counts as neither."""
+    told = [
+        Event("x-i1", at, "told", "i", "m", {"effect": f"m{at:.0f}", "name": "acting", "facts": {}})
+        for at in (1.0, 100.0)
+    ]
+    assert counts(told) == (0, 0, 1)
+
+
+def counts(found: list[Event]) -> tuple[int, int, int]:
+    """Messages that arrived, that did not, and of which nobody knows."""
+    of = summary(found)
+    return of.delivered, of.undelivered, of.in_doubt
