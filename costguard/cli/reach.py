@@ -37,9 +37,7 @@ def request(folder: str | None, command: Mapping[str, object], timeout: float = 
     where = " or ".join(tried)
     hint = "start one with `costguard run`, or name the folder of another one with --state-dir"
     named = f" (for the folder {_looked(folder)})" if folder else ""
-    message = (
-        f"no costguard agent is running at {where}{named}; without one, nothing stops this machine when it is idle"
-    )
+    message = f"no costguard agent is running at {where}{named}; without one, nothing is done when the GPUs are idle"
     raise CostguardError(message, hint, REFUSED)
 
 

@@ -86,8 +86,11 @@ def examine(configuration: Configuration, agent: AgentAnswer, environ: Mapping[s
         "hidden_processes": scan.hidden,
         "agent": agent.report["agent"] if agent.report else None,
         "unit": by.unit or None,
-        "reached": all(
-            check.level != "warn" for section in sections if section.name == "Messages" for check in section.checks
+        "reached": not any(
+            check.text.startswith(messages.UNHEARD)
+            for section in sections
+            if section.name == "Messages"
+            for check in section.checks
         ),
         "sentence": decision.sentence(agent.report, rules, answer),
     }

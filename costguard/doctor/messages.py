@@ -20,6 +20,9 @@ from costguard.notify import secret_urls, tested
 from costguard.notify.message import DeliveryError
 from costguard.report import picture
 
+UNHEARD = "a warning"
+"""How the check begins that says that nobody would hear it."""
+
 
 def checks(
     effective: Mapping[str, Any], places: Mapping[str, str], report: Mapping[str, Any] | None
@@ -73,7 +76,7 @@ def _nobody(effective: Mapping[str, Any], *, some: bool) -> CheckResult:
         hint = f'add "wall" to local under [notify]; {hint}'
     if effective["notify"].get("channels") and not some:
         hint = f'no channel asks for warnings: give one level "warning"; {hint}'
-    return warn(f"a warning {where} reach only the journal now; after {after} the countdown {goes_on}", hint)
+    return warn(f"{UNHEARD} {where} reach only the journal now; after {after} the countdown {goes_on}", hint)
 
 
 def _history(

@@ -4,7 +4,7 @@ from costguard.engine import deadlines
 from costguard.engine.deeds import deed_of
 from costguard.engine.effects import Abandon, Confirm, Go, Leave, Prepare
 from costguard.engine.events import Outcome
-from costguard.engine.plans import REFUSED, first_link, refusal, third_stop
+from costguard.engine.plans import REFUSED, first_link, over, refusal, third_stop
 from costguard.engine.policy import REPEATABLE
 from costguard.engine.rules import DAY_SECONDS, is_machine_action, reached
 from costguard.engine.saving import HOOK_DONE, HOOK_FAILED, hook_ended
@@ -90,6 +90,8 @@ def _without_worker(turn: Turn, incident: Incident) -> None:
 
 def finish(turn: Turn, done: str, detail: str = "") -> None:
     """Latch DONE until work is seen again; ``done`` says which kind: acted, would, cannot or unknown."""
+    if done == "cannot" and over(turn, turn.incident.action):
+        done = "acted"  # by somebody else
     abandon(turn)
     turn.incident = turn.incident._replace(detail=detail)
     answer_request(turn, done, detail)

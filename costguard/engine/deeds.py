@@ -153,7 +153,7 @@ _END_TASK = Deed(
     begun_then="Not confirmed yet: {show} shows when it has ended.",
     in_doubt="See whether it still runs: {show}.",
     begun="the end of the task has already been requested",
-    ended="the task was ended",
+    ended="the task has ended",
 )
 _ANY = Deed(MACHINE, "the action", "be acted on", "is being acted on", "action")
 

@@ -9,6 +9,9 @@ from costguard.engine.turn import Turn, action_of
 
 PREFLIGHT_EVERY_SECONDS = DAY_SECONDS
 
+OVER = frozenset({"task_ended", "task_ending"})
+"""Findings of a plan that is refused because what it would end has ended, or is being ended: nobody has to do anything."""
+
 SCOPE_SECONDS = 60.0
 """So long the first plan for a task waits for its GPUs to be known."""
 
@@ -54,7 +57,7 @@ def checked(turn: Turn, action: str, event: Outcome) -> None:
     elif not checking and not plans.round_failed:
         turn.plans = turn.plans._replace(failed_rounds=0)
     turn.plans = turn.plans.with_verdict(Verdict(action, event.status, event.findings, event.at))
-    if event.status == "refuse" and before != "refuse":
+    if event.status == "refuse" and before != "refuse" and not over(turn, action):
         turn.tell("preflight_refused", "critical", action=action, findings=[list(f) for f in event.findings])
     elif event.status in PASSED:
         _passed(turn, action, before)
@@ -100,6 +103,12 @@ def refusal(turn: Turn, action: str) -> str:
     if plan is None or plan.verdict not in REFUSED:
         return ""
     return "; ".join(text for _, text, _ in plan.findings) or f"the plan for {action} was refused"
+
+
+def over(turn: Turn, action: str) -> bool:
+    """Whether the last plan of an action found that nothing is left to end."""
+    plan = turn.core.plans.last(action)
+    return plan is not None and plan.verdict in REFUSED and any(code in OVER for code, _, _ in plan.findings)
 
 
 def third_stop(turn: Turn, action: str) -> str:

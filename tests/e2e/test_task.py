@@ -60,7 +60,7 @@ def test_an_idle_job_is_cancelled_and_no_other(agent: Agent, slurm: Slurm) -> No
     log = (agent.folder / "log").read_text()
     assert log.startswith("costguard watches job 1 of alice. LIVE")
     assert "scancel 1" in log
-    assert "the task was ended (closed: job 1 has ended (Slurm shows CANCELLED))" in log
+    assert "the task has ended (closed: job 1 has ended (Slurm shows CANCELLED))" in log
     story = agent.ask("history", incident["id"]).stdout
     assert re.search(r"^task +job 1 of alice$", story, re.MULTILINE)
     assert "told: job 1 of alice on " in story
@@ -186,6 +186,19 @@ def test_a_scope_that_is_not_the_job_s_is_refused(agent: Agent, slurm: Slurm) ->
     report = agent.until(phase("DONE"))
     assert "2 GPUs of this machine" in report["sentence"]
     assert slurm.cancelled == []
+
+
+def test_a_job_that_ends_by_itself_in_the_countdown_is_no_failure(agent: Agent, slurm: Slurm) -> None:
+    """What was wanted is so: nobody is called, and nothing is sent."""
+    agent.hurry(4)
+    agent.start(*QUICK[:-2], "grace=20s", "kill_action=end_task", "unused_after=off", "mode=live")
+    agent.until(phase("WARNING"))
+    slurm.change("1", JobState="COMPLETED")
+    report = agent.until(phase("DONE"))
+    assert (report["done"], slurm.cancelled) == ("acted", [])
+    assert "the task has ended (job 1 has ended (Slurm says COMPLETED): nothing is left to end)" in report["sentence"]
+    log = (agent.folder / "log").read_text()
+    assert "NOT POSSIBLE" not in log
 
 
 def test_a_controller_that_is_down_is_asked_again(agent: Agent, slurm: Slurm) -> None:
