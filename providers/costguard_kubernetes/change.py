@@ -83,10 +83,23 @@ def governor(target: Object) -> str:
 
 
 def scratch(pod: Object) -> tuple[str, ...]:
-    """Volumes of the pod that go with it."""
-    return tuple(
-        str(at(one, "name")) for one in at(pod.data, "spec", "volumes") or () if at(one, "emptyDir") is not None
-    )
+    """Volumes of the pod that go with it, each with its kind."""
+    kinds = ("emptyDir", "ephemeral")
+    volumes = at(pod.data, "spec", "volumes") or ()
+    return tuple(f"{at(one, 'name')} ({kind})" for one in volumes for kind in kinds if at(one, kind) is not None)
+
+
+def deleted(target: Object, chain: tuple[Object, ...]) -> str:
+    """Whose volumes would be deleted for good, in words; empty for nobody's.
+
+    A StatefulSet may have them deleted when it is scaled down; one below a LeaderWorkerSet is itself deleted then.
+    """
+    for one in chain:
+        policy = at(one.data, "spec", "persistentVolumeClaimRetentionPolicy")
+        ends = ("whenScaled", "whenDeleted") if target.kind.name == "LeaderWorkerSet" else ("whenScaled",)
+        if at(one.data, "spec", "volumeClaimTemplates") and any(at(policy, end) == "Delete" for end in ends):
+            return one.words
+    return ""
 
 
 def event(pod: Object | None, namespace: str, name: str, uid: str, text: str) -> Data:

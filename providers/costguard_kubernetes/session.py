@@ -85,6 +85,13 @@ class PodSession:
             hint = "end it there: of Kueue's Workload `spec.active = false`"
             yield "refuse", PlanFinding("owner_governed", text, hint)
             return
+        if seen.deleted:
+            text = (
+                f"{seen.deleted} has its volumes deleted when it is scaled down, for good: {target.words} is not ended"
+            )
+            hint = "set persistentVolumeClaimRetentionPolicy of the StatefulSet to Retain"
+            yield "refuse", PlanFinding("owner_deletes", text, hint)
+            return
         yield "consequences", PlanFinding("owner_ends", self._ends(seen, target))
         yield from self._autoscaled(target, end)
         yield from self._allowed(target, end)
@@ -97,7 +104,7 @@ class PodSession:
         if seen.above is not None:
             text += f"; {seen.above.words} goes on, and may start another one"
         if seen.pod is not None and (volumes := change.scratch(seen.pod)):
-            text += f"; what is in the volume{'s' * (len(volumes) > 1)} {', '.join(volumes)} (emptyDir) is lost"
+            text += f"; what is in {', '.join(volumes)} is lost"
         return text
 
     def _autoscaled(self, target: Object, end: float) -> Iterator[Found]:

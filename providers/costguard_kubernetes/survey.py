@@ -5,6 +5,7 @@ from typing import NamedTuple
 from urllib.parse import quote, urlencode
 
 from costguard.tasks.api import SchedulerError, State, Task
+from costguard_kubernetes import change
 from costguard_kubernetes.api import Api
 from costguard_kubernetes.errors import UNSERVED
 from costguard_kubernetes.kinds import CRON_JOB, JOB_SET, KINDS, POD, STOPPED, Kind, Object, Owner, at, path_of
@@ -32,7 +33,8 @@ class Seen(NamedTuple):
 
     ``above``: the controller that goes on, which is why there is no target, or, with one, that may start another. ``others``: the
     other pods that live and would end as well, ``more``: and further ones that were not listed; ``wanted``: how many the target asks
-    for. ``together``: the group of pods that the pod was placed with.
+    for. ``together``: the group of pods that the pod was placed with. ``deleted``: what would be deleted with it for good, see
+    `change.deleted`.
     """
 
     state: State
@@ -44,6 +46,7 @@ class Seen(NamedTuple):
     more: bool = False
     wanted: int = 1
     together: str = ""
+    deleted: str = ""
 
     @property
     def identity(self) -> str:
@@ -80,7 +83,8 @@ class Survey:
             return Seen("running", "phase Running", pod, None, above)
         if ending := shows(target):
             return Seen("ending", ending, pod, target, above)
-        seen = Seen("running", "phase Running", pod, target, above, together=_together(pod))
+        deleted = change.deleted(target, chain)
+        seen = Seen("running", "phase Running", pod, target, above, together=_together(pod), deleted=deleted)
         return self._others(seen, target, chain, end) if target.kind is not POD else seen
 
     def _pod(self, end: float) -> Object | None:

@@ -1,11 +1,17 @@
 """The plug-in and the agent beside a real API server. `make test-kubernetes`."""
 
+import os
+import re
 import shlex
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from costguard.cloud.api import Ticket
 from costguard.plans import Result
@@ -13,10 +19,12 @@ from costguard.tasks.api import SchedulerError, TaskFacts
 from costguard_kubernetes import Kubernetes, change
 from costguard_kubernetes.api import Api, Request
 from costguard_kubernetes.kinds import KINDS, Object
-from costguard_kubernetes.permissions import RIGHTS
+from costguard_kubernetes.permissions import COMMANDS, RIGHTS
 from tests.e2e.conftest import Agent
+from tests.kubernetes.cluster import environment, found
 from tests.kubernetes.conftest import grant
 from tests.kubernetes.space import (
+    ACCOUNT,
     LABELS,
     PLURALS,
     Space,
@@ -32,6 +40,7 @@ from tests.kubernetes.space import (
     template,
 )
 
+PAGE = Path(__file__).parents[2] / "docs/tasks.md"
 TICKET = Ticket("i1", "a1", 20.0)
 KINDS_OF_OWNERS: tuple[Workload, ...] = (bare, job_set, deployment, stateful_set, leader_worker_set, notebook)
 """Those that end in every version; of a Job see its own test."""
@@ -73,6 +82,24 @@ def may(space: Space, verb: str, resource: str, group: str) -> bool:
     }  # fmt: skip
     said = space.cluster.done("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", body)
     return said["status"].get("allowed") is True
+
+
+def test_the_commands_that_people_read_grant_it(bare_space: Space) -> None:
+    """`costguard permissions kubernetes` prints them; run as they are, with the two names filled in."""
+    space = bare_space
+    named = COMMANDS.replace("THE_POD_S_OWN", ACCOUNT).replace("ITS_NAMESPACE", space.name)
+    folder = space.folder / "bin"
+    folder.mkdir()
+    own = f"exec {found('kubectl')} --kubeconfig={space.cluster.folder}/kubeconfig"
+    for name, line in {"kubectl": own, "costguard": f"exec {sys.executable} -m costguard"}.items():
+        (folder / name).write_text(f'#!/bin/sh\n{line} "$@"\n')
+        (folder / name).chmod(0o755)
+    environ = environment(space.cluster.folder) | {"PATH": f"{folder}:{os.environ['PATH']}"}
+    done = subprocess.run(
+        ["bash", "-ec", named], cwd=space.folder, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    space.cluster.until(lambda: may(space, "create", "events", ""))
 
 
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
@@ -123,6 +150,20 @@ def put(space: Space, rights: set[tuple[str, str, str]]) -> None:
     """From now on the Role grants these."""
     rules = [{"verbs": [verb], "resources": [resource], "apiGroups": [group]} for verb, resource, group in rights]
     space.cluster.done("PATCH", space.path("rbac.authorization.k8s.io/v1", "roles", "costguard"), {"rules": rules})
+
+
+def test_the_sidecar_of_the_page_is_a_pod(space: Space) -> None:
+    """The server takes it as it stands there, beside the container that works."""
+    (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    made = yaml.safe_load(text)
+    made["spec"]["containers"] = template()["spec"]["containers"]
+    strict = "&fieldValidation=Strict" * (
+        space.cluster.version >= (1, 29)
+    )  # older ones do not know a sidecar's `restartPolicy`
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "train"}, **made}
+    taken = space.cluster.done("POST", space.path("v1", "pods") + "?dryRun=All" + strict, body)
+    sources = taken["spec"]["volumes"][0]["projected"]["sources"]
+    assert [next(iter(one)) for one in sources] == ["serviceAccountToken", "configMap", "downwardAPI"]
 
 
 # what ends, and what undoes it
@@ -339,6 +380,22 @@ def test_an_owner_that_leaves_its_pods_behind_is_none(space: Space) -> None:
     space.cluster.until(lambda: not space.get(space.guarded)["metadata"].get("ownerReferences"))
     assert space.session().end(facts, TICKET).status == "refused"
     assert not space.dying(space.guarded)
+
+
+def test_what_an_operator_made_is_left_alone(space: Space) -> None:
+    """Two levels up is a kind that nobody here knows: it would put back what is scaled to zero."""
+    made = deployment(space)
+    owner = {"apiVersion": "serving.kserve.io/v1beta1", "kind": "InferenceService", "name": "llm", "uid": "u-1"}
+    space.cluster.stop_controllers()  # one of them ends what is of an owner that is not there
+    try:
+        space.change(made, {"metadata": {"ownerReferences": [owner | {"controller": True}]}})
+        facts = space.session().look(10.0)
+        assert codes(facts) == [("refuse", "owner_unknown")]
+        assert space.session().end(facts, TICKET).status == "refused"
+        assert space.get(made)["spec"]["replicas"] == 1
+        space.change(made, {"metadata": {"ownerReferences": None}})
+    finally:
+        space.cluster.start_controllers()
 
 
 def test_a_version_of_the_api_that_is_not_served_any_more_is_no_end(space: Space) -> None:

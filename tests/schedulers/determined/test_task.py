@@ -331,6 +331,14 @@ def test_a_master_that_hangs_is_not_waited_for(master: Master) -> None:
     assert (late.value.trouble, time.monotonic() - began < 5.0) == ("unreachable", True)
 
 
+def test_a_proxy_of_the_environment_gets_no_token(master: Master, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The master is asked itself, whatever other programs of the container are told."""
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+        monkeypatch.setenv(name.upper(), "http://127.0.0.1:9")
+    assert session(master).look(5.0).state == "running"
+
+
 def test_a_redirect_is_not_followed(master: Master) -> None:
     """The token would go wherever it points."""
     master.fails = {"GET": [302]}

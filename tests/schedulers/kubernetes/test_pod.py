@@ -83,10 +83,39 @@ def cluster_uid(cluster: Cluster, facts: TaskFacts) -> str:
 def test_what_is_done_can_be_undone_and_people_read_how(cluster: Cluster) -> None:
     """The finding has the command; a Job of a schedule is made again by it; emptyDir goes with the pod."""
     job(cluster)
-    cluster.get("", "pods", POD)["spec"]["volumes"] = [{"name": "scratch", "emptyDir": {}}, {"name": "data"}]
+    cluster.get("", "pods", POD)["spec"]["volumes"] = [
+        {"name": "scratch", "emptyDir": {}}, {"name": "cache", "ephemeral": {"volumeClaimTemplate": {}}}, {"name": "data"},
+    ]  # fmt: skip
     text = text_of(session(cluster).look(10.0), "owner_ends")
     assert """`kubectl patch jobs.batch/train -n ml --type=merge -p '{"spec":{"suspend":false}}'` undoes it""" in text
-    assert "volume scratch (emptyDir) is lost" in text
+    assert "what is in scratch (emptyDir), cache (ephemeral) is lost" in text
+
+
+@pytest.mark.parametrize(
+    ("workload", "policy", "refused"),
+    [
+        (stateful_set, {"whenScaled": "Delete"}, True),
+        (stateful_set, {"whenDeleted": "Delete", "whenScaled": "Retain"}, False),
+        (stateful_set, None, False),
+        (notebook, {"whenScaled": "Delete"}, True),
+        (leader_worker_set, {"whenDeleted": "Delete"}, True),
+        (leader_worker_set, {"whenDeleted": "Retain", "whenScaled": "Retain"}, False),
+    ],
+)
+def test_volumes_that_would_be_deleted_are_a_veto(
+    cluster: Cluster, workload: Workload, policy: dict[str, str] | None, refused: bool
+) -> None:
+    """What is scaled to zero can go on later: with its data. Who has them deleted is left alone, and told how to keep them."""
+    workload(cluster)
+    below = cluster.get("apps", "statefulsets", "train")
+    below["spec"] |= {
+        "volumeClaimTemplates": [{"metadata": {"name": "data"}}],
+        "persistentVolumeClaimRetentionPolicy": policy,
+    }
+    facts = session(cluster).look(10.0)
+    assert codes(facts) == [("refuse", "owner_deletes") if refused else ("consequences", "owner_ends")]
+    below["spec"]["volumeClaimTemplates"] = []
+    assert codes(session(cluster).look(10.0)) == [("consequences", "owner_ends")]
 
 
 @pytest.mark.parametrize(
@@ -602,6 +631,16 @@ def test_what_is_no_token_is_never_sent(cluster: Cluster, text: str) -> None:
     assert error.value.trouble == "credentials"
     assert "automountServiceAccountToken" in error.value.hint
     assert cluster.asked == []
+
+
+def test_a_proxy_of_the_environment_gets_no_token(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is asked itself, whatever other programs of the container are told."""
+    job(cluster)
+    for name in ("http_proxy", "https_proxy", "all_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+        monkeypatch.setenv(name.upper(), "http://127.0.0.1:9")
+    monkeypatch.setenv("SSL_CERT_FILE", "/dev/null")
+    assert session(cluster).look(5.0).state == "running"
 
 
 def test_a_server_with_another_certificate_gets_no_token(cluster: Cluster) -> None:
