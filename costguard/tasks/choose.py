@@ -51,17 +51,27 @@ def choose(access: TaskAccess, environ: Mapping[str, str] | None = None) -> Chos
     loaded = load(entries)
     environ = dict(os.environ) if environ is None else environ
     found: list[tuple[str, Scheduler, Place]] = []
+    failures = list(loaded.failures)
     for name, scheduler in zip(loaded.names, loaded.schedulers, strict=True):
         place = Place(environ, _settings(access.settings, name), access.procfs)
-        if wanted != "auto" or scheduler.recognises(place):
-            found.append((name, scheduler, place))
+        try:
+            if wanted != "auto" or scheduler.recognises(place):
+                found.append((name, scheduler, place))
+        except Exception as error:  # noqa: BLE001 - foreign code: one that fails must not hide those that do not
+            failures.append(_failed(name, error))
     if len(found) != 1:
-        raise NoTaskError(_why([one.name for _, one, _ in found], loaded.failures))
+        raise NoTaskError(_why([one.name for _, one, _ in found], failures))
     name, scheduler, place = found[0]
     try:
         return Chosen(name, scheduler, place, scheduler.identify(place))
     except SchedulerError as error:
         raise NoTaskError(PlanFinding("task_unknown", f"{mask(error.told)}; no task is ended", error.hint)) from error
+    except Exception as error:
+        raise NoTaskError(_why([], [_failed(name, error)])) from error
+
+
+def _failed(name: str, error: Exception) -> str:
+    return f"{name}: {type(error).__name__}: {mask(str(error))}"
 
 
 def _settings(section: Mapping[str, object], name: str) -> dict[str, object]:
@@ -71,12 +81,12 @@ def _settings(section: Mapping[str, object], name: str) -> dict[str, object]:
     return plain | (dict(own) if isinstance(own, Mapping) else {})
 
 
-def _why(claims: list[str], failures: tuple[str, ...]) -> PlanFinding:
+def _why(claims: list[str], failures: list[str]) -> PlanFinding:
     if claims:
         text = f"several plug-ins claim this task ({', '.join(claims)}), so none is used: no task is ended"
         return PlanFinding("task_ambiguous", text, "set task.scheduler to the right one")
     if failures:
-        text = f"a plug-in for tasks failed to load, so no task is ended: {'; '.join(failures)}"
+        text = f"a plug-in for tasks failed, so no task is ended: {'; '.join(failures)}"
         return PlanFinding("plugin_failed", text, "reinstall the plug-in, then run `costguard doctor`")
     text = "costguard was started in no task that a plug-in knows: there is nothing that end_task could end"
     return PlanFinding("no_task", text, "start it inside the task, as docs/tasks.md shows; or set another kill_action")

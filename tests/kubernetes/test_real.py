@@ -152,6 +152,22 @@ def put(space: Space, rights: set[tuple[str, str, str]]) -> None:
     space.cluster.done("PATCH", space.path("rbac.authorization.k8s.io/v1", "roles", "costguard"), {"rules": rules})
 
 
+def test_a_rule_may_be_for_one_object(bare_space: Space) -> None:
+    """``resourceNames``, as the page says: the right is asked for by the owner's name, and for another one it is not there."""
+    space = bare_space
+    deployment(space)
+    grant(space, Kubernetes().policy())
+    role = space.cluster.done("GET", space.path("rbac.authorization.k8s.io/v1", "roles", "costguard"))
+    space.cluster.until(lambda: may(space, "create", "events", ""))
+    for name, told in (("train", ("consequences", "owner_ends")), ("other", ("refuse", "not_permitted"))):
+        rules = [
+            one | ({"resourceNames": [name]} if one["resources"] == ["deployments/scale"] else {})
+            for one in role["rules"]
+        ]
+        space.cluster.done("PATCH", space.path("rbac.authorization.k8s.io/v1", "roles", "costguard"), {"rules": rules})
+        space.cluster.until(lambda told=told: codes(space.session().look(10.0))[-1] == told)  # type: ignore[misc] # bound
+
+
 def test_the_sidecar_of_the_page_is_a_pod(space: Space) -> None:
     """The server takes it as it stands there, beside the container that works."""
     (text,) = re.findall(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
@@ -521,6 +537,48 @@ def test_a_pod_of_another_namespace_is_not_looked_at(space: Space) -> None:
     deployment(space)
     with pytest.raises(SchedulerError, match="do not agree"):
         space.task(POD_NAMESPACE="default")
+
+
+# what else is read
+
+
+def test_a_selector_of_every_form_finds_the_pods(space: Space) -> None:
+    """As the server reads it: with expressions beside labels, and another pod that fits."""
+    expressions = [
+        {"key": "app", "operator": "In", "values": ["train", "serve"]},
+        {"key": "tier", "operator": "NotIn", "values": ["web", "db"]},
+        {"key": "app", "operator": "Exists"},
+        {"key": "old", "operator": "DoesNotExist"},
+    ]
+    space.own(
+        "Deployment",
+        "apps/v1",
+        {"selector": {"matchLabels": LABELS, "matchExpressions": expressions}, "template": template()},
+    )
+    space.guard(space.runs(space.pod()))
+    assert space.session().look(10.0).elsewhere == ""
+    space.cluster.stop_controllers()  # one of them ends what is of an owner that is not there
+    for name, labels in (("old", {"old": "yes"}), ("web", {"tier": "web"}), ("fits", {"tier": "gpu"})):
+        body = template(**labels)
+        body["metadata"] |= {"name": name}
+        owner = {"apiVersion": "v1", "kind": "ServiceAccount", "name": ACCOUNT, "controller": True, "uid": "u-1"}
+        body["metadata"]["ownerReferences"] = [owner]
+        space.make("v1", "pods", {"apiVersion": "v1", "kind": "Pod", **body})
+    try:
+        assert space.session().look(10.0).elsewhere == "Deployment train also has the pod fits"
+    finally:
+        space.cluster.start_controllers()
+
+
+def test_an_autoscaler_is_told(space: Space) -> None:
+    """It is found in the version that every server has, by what it scales."""
+    deployment(space)
+    aim = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "train"}
+    spec = {"scaleTargetRef": aim, "minReplicas": 1, "maxReplicas": 3}
+    space.make("autoscaling/v1", "horizontalpodautoscalers", {"metadata": {"name": "web"}, "spec": spec})
+    assert "HorizontalPodAutoscaler web governs Deployment train" in text_of(
+        space.session().look(10.0), "owner_autoscaled"
+    )
 
 
 # many pods, and a server that is away

@@ -25,6 +25,7 @@ class Plan:
     end: Any = Result("accepted", "it was taken", "proof-1")
     confirm: Any = Result("done", "closed: it has ended")
     task: Any = TASK
+    recognises: Any = True
 
 
 def answer(value: Any) -> Any:
@@ -39,7 +40,7 @@ class Scripted:
     name = "Scripted"
 
     def recognises(self, place: Any) -> bool:
-        return True
+        return bool(answer(Plan.recognises))
 
     def identify(self, place: Any) -> Task:
         found = answer(Plan.task)
@@ -71,8 +72,8 @@ def scripted() -> Iterator[None]:
     sys.modules["scripted_scheduler"] = module
     yield
     del sys.modules["scripted_scheduler"]
-    for name in ("look", "end", "confirm", "task"):
-        setattr(Plan, name, {"look": FACTS, "end": Result("accepted", "it was taken", "proof-1"), "confirm": Result("done", "closed: it has ended"), "task": TASK}[name])  # fmt: skip
+    Plan.look, Plan.end, Plan.confirm = FACTS, Result("accepted", "it was taken", "proof-1"), Result("done", "closed: it has ended")  # fmt: skip
+    Plan.task, Plan.recognises = TASK, True
 
 
 def context(**changes: Any) -> Context:
@@ -172,3 +173,24 @@ def test_without_one_plug_in_that_knows_the_task_nothing_ends(
     action = EndTask()
     plan = action.plan(action.facts(context(task_plug_ins=plug_ins, task_settings=settings)))
     assert (plan.verdict, [finding.code for finding in plan.findings]) == ("refuse", [code])
+
+
+@pytest.mark.parametrize("step", ["recognises", "task"])
+def test_a_plug_in_that_fails_is_named_and_ends_nothing(step: str) -> None:
+    """Whatever it raises when it is asked for the task: people read which one it is, and what it said."""
+    setattr(Plan, step, RuntimeError("boom"))
+    action = EndTask()
+    (finding,) = action.plan(action.facts(context())).findings
+    assert (finding.code, "scripted: RuntimeError: boom" in finding.text) == ("plugin_failed", True)
+
+
+def test_a_plug_in_that_fails_does_not_hide_the_one_that_knows_the_task() -> None:
+    """It belongs to another scheduler, perhaps."""
+
+    class Broken(Scripted):
+        def recognises(self, place: Any) -> bool:
+            raise RuntimeError("boom")
+
+    sys.modules["scripted_scheduler"].Broken = Broken  # type: ignore[attr-defined] # a module is made here
+    plug_ins = ("broken=scripted_scheduler:Broken", "scripted=scripted_scheduler")
+    assert tried(task_plug_ins=plug_ins)[1].status == "accepted"
