@@ -169,7 +169,7 @@ class Recorder(Part[Done]):
     def _effect(self, effect: Effect, incident: str, wall: float, beside: Beside, *, by_user: bool) -> None:
         by_user = by_user and isinstance(effect, Tell)
         if isinstance(effect, Tell):
-            incident = str(effect.facts.get("incident") or incident)
+            incident = str(effect.facts.get("incident") or effect.facts.get("overtakes") or incident)
             told = {"effect": effect.id, "name": effect.kind, "facts": {**beside(), **effect.facts}}
             self._add(incident, wall, "told", told, by_user=by_user)
         elif isinstance(effect, Go):  # the last readings before the request

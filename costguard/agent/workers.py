@@ -145,7 +145,11 @@ class Workers:
                 self._redelivery.overtaken(incident, effect.kind)
         job = self.message(draft)._replace(pause=self._jitter.before_message(effect, self.config))
         why = ""
-        if effect.facts.get("attempts") or (effect.kind == "countdown" and effect.facts.get("unreached_tries")):
+        if (
+            effect.facts.get("attempts")
+            or effect.facts.get("told_again")
+            or (effect.kind == "countdown" and effect.facts.get("unreached_tries"))
+        ):
             job = job._replace(again=True)  # who has taken an earlier try of it is spared
         if (beyond := self._beyond) and (why := self._held_back(effect, now)):
             job = job._replace(channels=tuple(name for name in job.channels if name not in beyond))

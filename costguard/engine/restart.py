@@ -23,8 +23,10 @@ def begin_again(turn: Turn, event: Began) -> None:
     )
     if why == "reload":
         _reloaded(turn, event)
-    elif core.incident is not None:
-        _restarted(turn, event, core.incident)
+    else:
+        turn.tell_again(event.at)
+        if core.incident is not None:
+            _restarted(turn, event, core.incident)
 
 
 def _reloaded(turn: Turn, event: Began) -> None:

@@ -25,6 +25,7 @@ from costguard.engine.state import (
     People,
     State,
     StopRequest,
+    Untold,
     Verdict,
 )
 from costguard.engine.window import NEVER, Track
@@ -47,7 +48,7 @@ CORE = {
     "unused": "ledger.unused", "ran": "ledger.ran", "spent_since": "ledger.spent_since", "spent": "ledger.spent",
     "saved_wall": "clocks.wall", "saved_at": "clocks.wall_at", "synced": "clocks.synced", "fresh": "fresh",
     "extensions": "deadline.extensions", "deadline_whole": "deadline.whole", "deadline_left": "deadline.told_left",
-    "kept": "alarms.kept",
+    "kept": "alarms.kept", "untold": "untold",
 }  # fmt: skip
 """All but what the next tick computes or brings: vetoes, and until when nothing changes."""
 
@@ -294,6 +295,10 @@ def _verdicts(saved: Sequence[Sequence[Any]]) -> tuple[Verdict, ...]:
     return tuple(Verdict(action, verdict, _findings(findings), at) for action, verdict, findings, at in saved)
 
 
+def _untold(saved: Sequence[Sequence[Any]]) -> tuple[Untold, ...]:
+    return tuple(Untold(effect, kind, level, dict(facts), at) for effect, kind, level, facts, at in saved)
+
+
 def _findings(saved: Sequence[Sequence[str]]) -> tuple[tuple[str, str, str], ...]:
     return tuple((code, text, hint) for code, text, hint in saved)
 
@@ -323,6 +328,7 @@ READ: dict[str, Callable[[Any], Any]] = {
     "extensions": _holds,
     "plans": _verdicts,
     "hook_failed": _findings,
+    "untold": _untold,
     "incident": _incident,
     "wish": _stop_request,
 }

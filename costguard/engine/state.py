@@ -4,6 +4,7 @@
 `Core` holds one part for each subject; `costguard.engine.saved` writes all of it down and reads it back.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from costguard.engine.observation import Device, Veto
@@ -261,6 +262,16 @@ class Deadline(NamedTuple):
         return max(self.extensions, key=lambda one: one.until, default=None)
 
 
+class Untold(NamedTuple):
+    """A message that is on its way: nobody has said yet whether it arrived. ``at`` is when it was told, on the boot clock."""
+
+    effect: str
+    kind: str
+    level: str
+    facts: Mapping[str, object]
+    at: float
+
+
 class Core(NamedTuple):
     """What changes only when something happened. Times are on the boot clock, in seconds."""
 
@@ -284,6 +295,7 @@ class Core(NamedTuple):
     plans: Plans = Plans()
     ledger: Ledger = Ledger()
     deadline: Deadline = Deadline()
+    untold: tuple[Untold, ...] = ()  # what a guard that is killed leaves to the next one to tell
 
 
 class State(NamedTuple):

@@ -24,8 +24,21 @@ from costguard.engine.state import (
     Selection,
     Signals,
     State,
+    Untold,
 )
 from costguard.engine.window import NEVER
+
+UNDER_WAY = frozenset((
+    "warning", "countdown", "unguarded", "acting", "accepted", "asking", "stopping", "next_action",
+    "done", "would_act", "cannot", "outcome_unknown", "failed", "reminder",
+))  # fmt: skip
+"""Messages of a countdown, of a request, and of what came of them: a guard that begins again says itself how these stand."""
+
+UNTOLD_KEPT = 16
+"""Messages that are on their way at once; of more, the first ones are the next guard's no more."""
+
+TOLD_AGAIN_WITHIN_SECONDS = 3600.0
+"""What is older is no news, and nobody knows any more who has taken it."""
 
 Value = TypeVar("Value")
 
@@ -123,8 +136,24 @@ class Turn:
     def tell(self, kind: str, level: str, **facts: object) -> str:
         """Ask for a message; gives the effect id under which its fate will be reported."""
         effect_id = self.serial("m")
-        self.effects.append(Tell(effect_id, kind, level, {**self.facts(), **facts}))
+        message = Tell(effect_id, kind, level, {**self.facts(), **facts})
+        self.effects.append(message)
+        if kind not in UNDER_WAY:
+            kept = (*self.core.untold, Untold(effect_id, kind, level, message.facts, self.at))
+            self.core = self.core._replace(untold=kept[-UNTOLD_KEPT:])
         return effect_id
+
+    def arrived(self, effect_id: str) -> None:
+        """What became of a message is known: nobody has to tell it once more."""
+        if any(one.effect == effect_id for one in self.core.untold):
+            untold = tuple(one for one in self.core.untold if one.effect != effect_id)
+            self.core = self.core._replace(untold=untold)
+
+    def tell_again(self, at: float) -> None:
+        """What was on its way when the guard before this one was killed; whoever has taken it is spared."""
+        fresh = tuple(one for one in self.core.untold if at - one.at <= TOLD_AGAIN_WITHIN_SECONDS)
+        self.core = self.core._replace(untold=fresh)
+        self.effects += [Tell(one.effect, one.kind, one.level, {**one.facts, "told_again": True}) for one in fresh]
 
     def facts(self) -> dict[str, object]:
         """What every message may need; `costguard.notify.compose` says what it makes of each."""

@@ -149,7 +149,7 @@ def _result(result: str, words: str, data: Mapping[str, Any]) -> tuple[str, str]
 def _told(result: str, words: str, name: str, facts: Mapping[str, Any]) -> tuple[str, str]:
     if name == "cancelled" and result in {"cancelled", "open"}:
         return "cancelled", f"cancelled: {facts.get('why')}"
-    if name == "held" and result == "cancelled":
+    if name == "held" and (result == "cancelled" or (result == "open" and facts.get("takes_back"))):
         return "held", f"postponed by {facts.get('owner')}" + (f": {facts['hold']}" if facts.get("hold") else "")
     if name == "accepted":
         return "accepted", ""
@@ -171,6 +171,11 @@ def story(events: Iterable[Event]) -> list[Entry]:
     for event in events:
         data = event.data
         effect = str(data.get("effect") or "")
+        if event.kind == "told" and effect in asked:  # the guard had been killed while it was on its way
+            entries.append(
+                Entry(event.wall, f"{asked[effect].partition(' ')[2].replace('_', ' ')} is told again after a restart")
+            )
+            continue
         if event.kind == "told":
             asked[effect] = f"message {data.get('name')}"
         elif event.kind in {"prepare", "go", "confirm"}:

@@ -417,7 +417,11 @@ class Notifier(Program):
             return
         delay = self.soon(0.2, 2.0)
         delivered = self.fault != "fail"
-        self.host.later(self.child, delay, lambda: self.host.watch.message(self.world.instant(), message, delivered))
+        if delivered and self.job.get("again") and message["id"] in self.world.taken:  # whoever has it is spared
+            self.write(delay, to_line(Told(dict.fromkeys(channels, "1 terminal (pts/0)"))))
+            self.end(delay + 0.01)
+            return
+        self.host.later(self.child, delay, lambda: self.arrives(message, delivered=delivered))
         reached = dict.fromkeys(channels, "1 terminal (pts/0)")
         fate = Told(reached) if delivered else Told(failed=dict.fromkeys(channels, "no terminal takes it"))
         fate = fate._replace(beside=HELD_BY if message["kind"] in KINDS else {})
@@ -426,6 +430,12 @@ class Notifier(Program):
             return
         self.write(delay + 0.01, to_line(fate))
         self.end(delay + 0.02)
+
+    def arrives(self, message: Mapping[str, Any], *, delivered: bool) -> None:
+        """People get it, or nobody does."""
+        if delivered:
+            self.world.taken.append(message["id"])
+        self.host.watch.message(self.world.instant(), dict(message), delivered)
 
 
 class Persister(Program):

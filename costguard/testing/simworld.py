@@ -51,6 +51,7 @@ class World:
         self.beats: deque[tuple[float, dict[str, Any]]] = deque(maxlen=200)  # signs of life that went out, and when
         self.tags: dict[str, str] = {}  # of the machine, as its cloud shows them
         self.price: dict[str, Any] | None = None  # what the cloud reader says of it
+        self.taken: deque[str] = deque(maxlen=48)  # messages that people have, as workers note in the runtime directory
         self.notices: list[tuple[str, str, float | None, str]] = []  # id, kind, date, words of what the cloud announces
         self.activities: dict[str, list[tuple[str, str]]] = {}  # what each sense sees, in words: who, and what
         self.unseen: dict[str, str] = {}  # why a sense cannot see

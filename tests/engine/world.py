@@ -170,7 +170,10 @@ class World:
         self.state, self.last = done.state, done
         for effect in done.effects:
             if isinstance(effect, Tell | Check | Prepare | Confirm):
-                assert effect.id not in self.ids, "no number comes twice: an outcome would be that of another effect"
+                repeated = isinstance(effect, Tell) and effect.facts.get("told_again") is True
+                assert repeated or effect.id not in self.ids, (
+                    "no number comes twice: an outcome would be that of another effect"
+                )
                 self.ids.add(effect.id)
             self.effects.append((self.now, effect))
             if isinstance(effect, Abandon):

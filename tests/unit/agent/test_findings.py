@@ -82,7 +82,9 @@ def test_a_finding_decides_nothing() -> None:
     assert isinstance(told, Tell)
     assert (told.kind, told.level, told.facts["text"]) == ("finding", "warning", "words")
     core = done.state.core
-    assert core._replace(serial=before.core.serial, unchanged_until=before.core.unchanged_until) == before.core
+    assert [one.effect for one in core.untold] == [told.id], "until it is known what became of the message"
+    same = core._replace(serial=before.core.serial, unchanged_until=before.core.unchanged_until, untold=())
+    assert same == before.core
 
 
 def test_a_finding_stands_in_the_status_while_it_is_so_and_beside_every_reading() -> None:

@@ -71,3 +71,13 @@ def counts(found: list[Event]) -> tuple[int, int, int]:
     """Messages that arrived, that did not, and of which nobody knows."""
     of = summary(found)
     return of.delivered, of.undelivered, of.in_doubt
+
+
+def test_a_hold_that_was_told_again_stands_in_its_incident_once() -> None:
+    """The guard was killed while the message was on its way: the next one records it with the countdown that it ended."""
+    warned = {"effect": "m1", "name": "warning", "facts": {}}
+    held = {"effect": "m2", "name": "held", "facts": {"owner": "ann", "takes_back": "warning", "overtakes": "x-i1"}}
+    found = [Event("x-i1", at, "told", "i", "m", data) for at, data in ((1.0, warned), (2.0, held), (30.0, held))]
+    assert [entry.title.startswith("told: ") for entry in story(found)] == [True, True, False]
+    assert story(found)[2].title == "held is told again after a restart"
+    assert summary(found).words == "postponed by ann"

@@ -1,0 +1,92 @@
+"""A guard that is killed while people are being told something leaves it to the next one."""
+
+import pytest
+
+from costguard.config.types import KINDS
+from costguard.engine.attempt import ENDS
+from costguard.engine.effects import Tell
+from costguard.engine.turn import TOLD_AGAIN_WITHIN_SECONDS, UNDER_WAY, UNTOLD_KEPT
+from tests.engine.test_acting import IDLE, until
+from tests.engine.world import DARK, QUIET, World
+
+HOUR = 3600.0
+
+
+def repeated(world: World) -> list[Tell]:
+    """What a guard told for the one before it."""
+    return [effect for _, effect in world.effects if isinstance(effect, Tell) and effect.facts.get("told_again")]
+
+
+def held_in_its_countdown() -> World:
+    """People were warned, somebody holds the machine, and the message of that is on its way."""
+    world = World(IDLE, 1)
+    until(world, "WARNING")
+    world.tick(QUIET)
+    world.settle()
+    world.hold(2 * HOUR)
+    return world
+
+
+def test_a_hold_whose_message_was_on_its_way_is_told_by_the_next_guard() -> None:
+    """Else the last that people heard is that the machine will be stopped; with its id, so that nobody gets it twice."""
+    world = held_in_its_countdown()
+    first = next(effect for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "held")
+    world.restart(down=30.0)
+    (again,) = repeated(world)
+    assert again == first._replace(facts={**first.facts, "told_again": True})
+    world.restart(down=30.0)
+    assert len(repeated(world)) == 2, "that guard was killed as well"
+
+
+def test_what_arrived_is_not_told_again() -> None:
+    """Or was told to nobody: what comes of that is known, too."""
+    for status in ("delivered", "failed"):
+        world = held_in_its_countdown()
+        world.settle(Tell=status)
+        world.restart(down=30.0)
+        assert repeated(world) == []
+
+
+def test_a_reload_repeats_nothing() -> None:
+    """The worker that tells it goes on."""
+    world = held_in_its_countdown()
+    world.reload(IDLE._replace(grace=61.0))
+    assert repeated(world) == []
+
+
+@pytest.mark.parametrize(
+    ("down", "times"), [(TOLD_AGAIN_WITHIN_SECONDS - 60.0, 1), (TOLD_AGAIN_WITHIN_SECONDS + 60.0, 0)]
+)
+def test_what_is_old_is_no_news(down: float, times: int) -> None:
+    """Nobody knows by then who has it."""
+    world = held_in_its_countdown()
+    world.restart(down=down)
+    assert len(repeated(world)) == times
+
+
+def test_an_alarm_that_nobody_got_is_told_again() -> None:
+    """Its next turn is a day away."""
+    world = World(IDLE._replace(unknown_alarm=100.0), 1)
+    world.run(50.0, QUIET)
+    while "unknown_alarm" not in world.kinds():
+        world.tick(DARK)
+    world.restart(down=5.0)
+    assert [effect.kind for effect in repeated(world)] == ["unknown_alarm"]
+
+
+def test_a_countdown_is_told_by_its_own_rules() -> None:
+    """The next guard warns anew, and says itself what came of a request."""
+    world = World(IDLE, 1)
+    until(world, "WARNING")
+    world.restart(down=5.0)
+    assert repeated(world) == []
+    assert {"warning", "failed", *ENDS.values()} <= UNDER_WAY <= set(KINDS) | {"countdown"}
+
+
+def test_what_is_kept_has_a_bound() -> None:
+    """Whoever asks a thousand times fills no state."""
+    world = World(IDLE, 1)
+    world.run(50.0, QUIET)
+    for number in range(3 * UNTOLD_KEPT):
+        world.hold(600.0 + 60.0 * number, f"user{number}", uid=1000 + number)
+    assert len(world.state.core.untold) <= UNTOLD_KEPT
