@@ -86,7 +86,10 @@ def command(
     from costguard.tree.jobs import Finish, Judgement, LaunchJob
 
     if not program:
-        raise CostguardError("`costguard exec` needs a command", "`costguard exec -- python train.py`")
+        raise CostguardError(
+            "`costguard exec` needs a command",
+            "`costguard exec -- python train.py`; what is started beside the work, without a command, is `costguard run --preset gpu-idle-timeout-any` (docs/switching.md)",
+        )
     _only_one(threshold, percentage, "--threshold", "-t")
     _only_one(window, samples, "--window", "-n")
     _only_one(delay, delayed, "--delay", "-d")

@@ -13,6 +13,7 @@ class Spelling(NamedTuple):
     """``ours`` is what to write, with {} for the value; ``unit`` that of their bare numbers; ``note`` what differs.
 
     ``samples``: their number counts readings, which are seconds here. ``most``: a larger number is refused here.
+    ``less``: less one interval, so that the reading of that moment is the first that counts.
     """
 
     ours: str
@@ -21,6 +22,7 @@ class Spelling(NamedTuple):
     note: str = ""
     samples: bool = False
     most: float = math.inf
+    less: bool = False
 
 
 def _set(option: str, unit: str = "", example: str = "", note: str = "", *, samples: bool = False) -> Spelling:
@@ -29,6 +31,9 @@ def _set(option: str, unit: str = "", example: str = "", note: str = "", *, samp
 
 _SAMPLE_SECONDS = 5.0
 """Between two readings of GPU Idle Timeout, where its flag does not say."""
+
+_INTERVAL_LIMIT_SECONDS = 15.0
+_ACTS = "with --live it acts, as the other tool does"
 
 
 _BY_SPELLING: Sequence[tuple[Spelling, str]] = (
@@ -45,11 +50,11 @@ _BY_SPELLING: Sequence[tuple[Spelling, str]] = (
         "-t --threshhold-percentage --threshold-percentage --threshold --idle-threshold --utilization-threshold",
     ),
     (
-        Spelling("--set interval={}", "s", "10s", "an interval of 15s at most", most=15.0),
+        Spelling("--set interval={}", "s", "10s", "an interval of 15s at most", most=_INTERVAL_LIMIT_SECONDS),
         "-s --sample-freq --poll-interval --sample-interval",
     ),
     (_set("kill_duration", "s", "5m", "samples times seconds", samples=True), "-n --num-samples"),
-    (_set("delay", "s", "1m", "samples times seconds", samples=True), "-d --delay-samples"),
+    (_set("delay", "s", "1m", "samples times seconds", samples=True)._replace(less=True), "-d --delay-samples"),
     (_set("aggregate", "", "any"), "-a --all-or-any"),
     (Spelling("", note="`costguard status --watch` shows every reading"), "-x --debug"),
     (
@@ -102,6 +107,7 @@ def ours(flag: str, arguments: Sequence[str], command: str, known: Collection[st
         if spelling is not None:
             words += [spelling.ours.format(_value(spelling, name, arguments))] if spelling.ours else []
             notes += [spelling.note] if spelling.note and _told(spelling, _given(name, arguments)) else []
+    notes += [_ACTS] if _preset(arguments) and not {"--live", "--mode"} & set(_options(arguments)) else []
     note = "; ".join(dict.fromkeys(notes))
     if not words:
         return note
@@ -141,7 +147,9 @@ def _value(spelling: Spelling, flag: str, arguments: Sequence[str]) -> str:
     if _NUMBER.fullmatch(value):
         number = min(float(value), spelling.most)
         if spelling.samples:
-            number *= _number(_given("-s", arguments) or _given("--sample-freq", arguments)) or _SAMPLE_SECONDS
+            seconds = _number(_given("-s", arguments) or _given("--sample-freq", arguments)) or _SAMPLE_SECONDS
+            number *= seconds
+            number -= min(seconds, _INTERVAL_LIMIT_SECONDS, number) if spelling.less else 0.0
         value = f"{number:.10g}" if spelling.samples or number != float(value) else value
         value += spelling.unit
     return value if re.fullmatch(r"[\w.%,/:-]+", value) else spelling.example

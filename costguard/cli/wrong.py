@@ -38,12 +38,17 @@ def explain(error: click.UsageError, arguments: Sequence[str]) -> CostguardError
     if isinstance(error, click.MissingParameter):
         return _missing(error, command)
     if isinstance(error, click.BadParameter):
-        named = error.param.get_error_hint(error.ctx).strip("'") if error.param and error.ctx else "the value"
+        named = _named(error.param, error.ctx) if error.param and error.ctx else "the value"
         return CostguardError(f"{named}: {_plain(error.message)}", f"`{command} --help` shows what is allowed")
     group = error.ctx.command if error.ctx else None
     if isinstance(group, click.Group) and error.ctx is not None:
         return _verb(error.ctx, group, command, arguments)
     return CostguardError(_plain(error.message, command), f"`{command} --help` lists what there is")
+
+
+def _named(param: click.Parameter, context: click.Context) -> str:
+    """A parameter as it is typed, in every spelling."""
+    return ", ".join(param.opts) if isinstance(param, click.Option) else param.get_error_hint(context).strip("'")
 
 
 def _plain(message: str, command: str = "") -> str:

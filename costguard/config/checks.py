@@ -134,7 +134,7 @@ def _actions(settings: Settings) -> Iterator[Problem]:
         )
     yield from _task(settings, chain)
     if "command" in chain and not settings.actions.command.run:
-        text = "the action `command` has nothing to run; allowed: a program and its arguments"
+        text = "the action `command` has nothing to run; allowed: a program and its arguments; or kill_action = 'end_task' in a task of a cluster"
         yield Problem("actions.command.run", text, involves=("kill_action", "fallback"))
 
 

@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from costguard.engine.policy import CLOUD_ACTIONS, END_TASK, MACHINE_ACTIONS
 
+WATCHES = "watching resumes when work is seen"
+
 
 class Ward(NamedTuple):
     """How to speak of what is guarded, whatever happens to it.
@@ -76,7 +78,7 @@ class Deed(NamedTuple):
     stopped*, *stop*. ``word``: in the sentence of a tick. ``none``, ``no``: that it does not come. ``ends_bill``: whether it is
     meant to end the bill of the machine. ``begins``, ``not_done``: what is seen of it first, and that no more was. ``accepted_then``,
     ``begun_then``, ``in_doubt``: who knows what is not known yet. ``begun``, ``ended``: to who comes too late. ``now``: how
-    a person has it done.
+    a person has it done. ``after``: what follows, in live mode.
     """
 
     ward: Ward
@@ -96,6 +98,7 @@ class Deed(NamedTuple):
     begun: str = ""
     ended: str = ""
     now: str = "`costguard stop`"
+    after: str = WATCHES
 
 
 _STOP = Deed(
@@ -138,6 +141,7 @@ _END_PROCESS = Deed(
     begun="costguard is already exiting",
     ended="costguard has exited",
     now="`costguard stop --action stop`",
+    after="nothing is watched any more",
 )
 _END_TASK = Deed(
     TASK,

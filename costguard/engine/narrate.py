@@ -1,7 +1,7 @@
 """The one sentence of a tick: state, cause, next step."""
 
 from costguard.engine import obstacles, overdue
-from costguard.engine.deeds import Deed, deed_of
+from costguard.engine.deeds import WATCHES, Deed, deed_of
 from costguard.engine.reasons import DEADLINE, OWN_REASONS, Moment, earliest, reason_of, veto_words
 from costguard.engine.rules import Rules
 from costguard.engine.saving import hook_works
@@ -139,7 +139,8 @@ class Sentence:
             return f"{action} FAILED ({detail}); {bill}{self._after_failure()}"
         if core.phase == DONE:
             done = was_done(core.ending.done, action_of(core.incident, rules))
-            return done + (f" ({detail})" if detail else "") + "; watching resumes when work is seen"
+            after = deed.after if core.ending.done == "acted" else WATCHES
+            return done + (f" ({detail})" if detail else "") + f"; {after}"
         if obstacle := obstacles.obstacle(core, rules):
             held = core.people.holds and core.notice.due is None and not obstacles.forbidden(core, rules)
             return obstacle + (f" until {self._at(max(hold.until for hold in core.people.holds))}" if held else "")

@@ -13,7 +13,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from costguard.engine.words import several, spell
+from costguard.engine.words import percent, several, spell
 from costguard.host.clock import boot_clock
 from costguard.process.wire import from_line
 from costguard.tree import group
@@ -320,7 +320,7 @@ class Launcher:
     def _plan(self) -> str:
         judgement = self._job.judgement
         begins = f", from {spell(judgement.delay)} on" if judgement.delay else ""
-        return f"idle after {judgement.readings} readings below {judgement.threshold:.3g}, one each {spell(judgement.interval)}{begins}"
+        return f"idle after {judgement.readings} readings below {percent(judgement.threshold)}, one each {spell(judgement.interval)}{begins}"
 
 
 def _name(number: int) -> str:

@@ -15,6 +15,7 @@ import pytest
 from costguard.testing.nvml import Process as OnGpu
 from costguard.tree import processes
 from tests.clock import Clock
+from tests.schedulers.determined.master import TASK, Master, environment, serving
 
 from .conftest import COMMAND, PATIENCE, Agent
 from .filled import WORK, Filled, somebody
@@ -138,6 +139,25 @@ def test_the_hook_of_the_watcher_runs_its_command_once(agent: Agent) -> None:
     ended = (agent.folder / "ended").read_text().splitlines()
     assert ended == ["0000:02:00.0 idle"]
     assert "GPU 1" in (agent.folder / "log").read_text()
+
+
+def test_the_hook_of_a_determined_task_ends_it(agent: Agent) -> None:
+    """GPU Idle Timeout as a watcher 3: their own example as the page has it; one idle GPU of two is enough, and the task is killed once."""
+    page = (Path(__file__).parents[2] / "docs" / "switching.md").read_text(encoding="utf-8")
+    (line,) = [one.strip() for one in page.splitlines() if "DET_ALLOCATION_ID" in one and "costguard run" in one]
+    options = shlex.split(line.removesuffix("&").partition(" run ")[2])[:-2]  # the folder is the test's own
+    made = Master()
+    made.add("notebooks", TASK, slots=2)
+    agent.settings = [one for one in agent.settings if one.partition("=")[0] not in {"interval", "arm_duration"}]
+    agent.hurry(40)
+    agent.gpus.set(0, util=90, power=600, memory_used=40_000, processes=[OnGpu(os.getpid(), 40_000)])
+    with serving(made):
+        agent.environment |= environment(made.url, "NOTEBOOK", DET_SLOT_IDS="[0,1]")
+        agent.start(options=options)
+        began = agent.clock.boottime()
+        agent.until(lambda report: report["phase"] == "DONE" and report["done"] == "acted")
+    assert agent.clock.boottime() - began >= 180.0
+    assert made.killed == [f"/api/v1/notebooks/{TASK}/kill"]
 
 
 @pytest.mark.parametrize("word", ["ANY", "none"])

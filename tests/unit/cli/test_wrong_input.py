@@ -344,7 +344,7 @@ def test_a_whole_line_of_another_tool_gets_one_answer(here: Path) -> None:
     done = CliRunner().invoke(
         main, ["run", "-t", "50", "-s", "30", "-n", "6", "-d", "2", "-a", "any", "-x", "--", "grep", "foo", "-c"]
     )
-    wanted = "--set kill_threshold=50% --set interval=15s --set kill_duration=180s --set delay=60s --set aggregate=any"
+    wanted = "--set kill_threshold=50% --set interval=15s --set kill_duration=180s --set delay=45s --set aggregate=any"
     assert f"`costguard run --preset gpu-idle-timeout-any {wanted}`" in done.stderr
     assert "an interval of 15s at most" in done.stderr
     assert "15s at most" not in CliRunner().invoke(main, ["run", "-t", "50", "-s", "5"]).stderr
