@@ -12,7 +12,7 @@ from costguard_kubernetes import Kubernetes
 from tests.clock import Clock
 from tests.e2e.conftest import Agent
 from tests.kubernetes.cluster import Cluster, missing
-from tests.kubernetes.relay import relayed
+from tests.kubernetes.relay import Relay, relayed
 from tests.kubernetes.space import ACCOUNT, DEFINED, Space, definition
 
 NUMBERS = itertools.count(1)
@@ -38,20 +38,17 @@ def cluster() -> Iterator[Cluster]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(scope="session")
-def port(cluster: Cluster) -> Iterator[int]:
-    """Where evictions of policy/v1 are taken."""
-    if cluster.version >= (1, 22):
-        yield cluster.port
-        return
-    with relayed(cluster) as port:
-        yield port
+@pytest.fixture
+def relay(cluster: Cluster) -> Iterator[Relay]:
+    """What the guard takes for the server."""
+    with relayed(cluster) as made:
+        yield made
 
 
 @pytest.fixture
-def bare_space(cluster: Cluster, port: int, tmp_path: Path) -> Space:
+def bare_space(cluster: Cluster, relay: Relay, tmp_path: Path) -> Space:
     """A namespace whose service account has no right."""
-    return Space(cluster, f"ml-{next(NUMBERS)}", tmp_path / "account", port)
+    return Space(cluster, f"ml-{next(NUMBERS)}", tmp_path / "account", relay.port)
 
 
 @pytest.fixture

@@ -23,6 +23,7 @@ from costguard_kubernetes.permissions import COMMANDS, RIGHTS
 from tests.e2e.conftest import Agent
 from tests.kubernetes.cluster import environment, found
 from tests.kubernetes.conftest import grant
+from tests.kubernetes.relay import Relay, effective
 from tests.kubernetes.space import (
     ACCOUNT,
     LABELS,
@@ -375,6 +376,42 @@ def test_a_request_about_what_has_changed_is_refused_by_the_server(
     assert not space.get(made)["metadata"].get("deletionTimestamp")
 
 
+def requests_with_an_effect(space: Space) -> int:
+    return sum(effective(one["requestURI"]) for one in space.cluster.audited(space.user))
+
+
+@pytest.mark.parametrize("workload", KINDS_OF_OWNERS, ids=lambda one: one.__name__)
+def test_an_answer_that_is_lost_is_not_asked_for_twice(space: Space, relay: Relay, workload: Workload) -> None:
+    """The server has made the change, and nobody hears of it: a look shows it, and nothing is sent again."""
+    workload(space)
+    facts = space.session().look(10.0)
+    relay.loses = True
+    sent = space.session().end(facts, TICKET)
+    assert (sent.status, "the pod is seen stopping" in sent.detail) == ("accepted", True), sent
+    assert (relay.loses, requests_with_an_effect(space)) == (False, 1)
+
+
+def test_a_change_at_the_last_moment_is_not_overwritten(space: Space, relay: Relay) -> None:
+    """Between the look and the request somebody scales up: the server refuses the request, and fresh facts have to decide."""
+    made = deployment(space)
+    facts = space.session().look(10.0)
+    relay.before = lambda: space.change(made, {"spec": {"replicas": 2}})
+    sent = space.session().end(facts, TICKET)
+    assert (sent.status, "has changed since" in sent.detail) == ("failed", True), sent
+    assert (space.get(made)["spec"]["replicas"], requests_with_an_effect(space)) == (2, 1)
+
+
+@pytest.mark.parametrize("workload", KINDS_OF_OWNERS, ids=lambda one: one.__name__)
+def test_a_new_state_alone_is_asked_for_again(space: Space, relay: Relay, workload: Workload) -> None:
+    """Its version is another one with each change of its state: the server refuses the first request and takes the second."""
+    workload(space)
+    made = owner_of(space)
+    facts = space.session().look(10.0)
+    relay.before = lambda: space.change(made, {"metadata": {"labels": {"heartbeat": "1"}}})
+    assert space.session().end(facts, TICKET).status == "accepted"
+    assert requests_with_an_effect(space) == 2
+
+
 def test_what_is_gone_at_this_moment_is_looked_at_again(space: Space) -> None:
     """The owner, whose pod goes with it; and the pod itself."""
     made = deployment(space)
@@ -386,6 +423,20 @@ def test_what_is_gone_at_this_moment_is_looked_at_again(space: Space) -> None:
     opened = space.session()
     space.ends(space.guarded)
     assert opened.end(facts, TICKET).status == "done"
+
+
+def test_what_goes_at_the_last_moment_is_looked_at_again(space: Space, relay: Relay) -> None:
+    """Between the look and the request the owner is deleted: not found, and a look shows that its pod goes with it."""
+    made = deployment(space)
+    facts = space.session().look(10.0)
+
+    def at_this_moment() -> None:
+        space.cluster.done("DELETE", space.at(made), {"propagationPolicy": "Background"})
+        space.cluster.until(lambda: space.dying(space.guarded))
+
+    relay.before = at_this_moment
+    sent = space.session().end(facts, TICKET)
+    assert (sent.status, "is being ended already" in sent.detail) == ("accepted", True), sent
 
 
 def test_an_owner_that_leaves_its_pods_behind_is_none(space: Space) -> None:
