@@ -17,6 +17,8 @@ BUDGET = "DisruptionBudget"
 """The code of an eviction that a disruption budget does not allow."""
 CHANGED = "Conflict"
 """The code of a request about an object that has changed since it was looked at."""
+EXISTS = "AlreadyExists"
+"""The code of a request to make what is there."""
 UNSERVED = "NotServed"
 """The code of a kind of object, or a version of it, that the server does not have: nothing follows for the object itself."""
 

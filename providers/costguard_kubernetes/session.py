@@ -72,7 +72,12 @@ class PodSession:
             pod, self._namespace, name, uid or (pod.uid if pod is not None else ""), " ".join(text.split())
         )
         path = f"/api/v1/namespaces/{self._namespace}/events"
-        self._api.send(Request("POST", path, f"writing an event of {self._task.words}", body), end - time.monotonic())
+        asking = Request("POST", path, f"writing an event of {self._task.words}", body)
+        try:
+            self._api.send(asking, end - time.monotonic())
+        except SchedulerError as error:
+            if error.code != errors.EXISTS:  # the same words of the same second, whose answer was lost
+                raise
         return f"the events of {self._task.words}"
 
     def _findings(self, seen: Seen, end: float) -> Iterator[Found]:

@@ -39,8 +39,17 @@ REASONS = {
 class RefusedError(Exception):
     """The answer is a `Status` with this code. ``name``: of the object that it is about, where it is about one."""
 
-    def __init__(self, code: int, message: str, pause: int = 0, causes: tuple[str, ...] = (), name: str = "") -> None:
+    def __init__(
+        self,
+        code: int,
+        message: str,
+        pause: int = 0,
+        causes: tuple[str, ...] = (),
+        name: str = "",
+        reason: str = "",
+    ) -> None:
         self.code, self.message, self.pause, self.causes, self.name = code, message, pause, causes, name
+        self.reason = reason or REASONS.get(code, "Unknown")
 
 
 class NoPathError(Exception):
@@ -294,7 +303,10 @@ class Cluster:
     def _event(self, body: Any) -> Any:
         if body["involvedObject"]["namespace"] != body["metadata"]["namespace"]:
             raise RefusedError(422, "involvedObject.namespace: Invalid value")
-        self.objects["", "events", body["metadata"]["name"]] = body
+        name = body["metadata"]["name"]
+        if ("", "events", name) in self.objects:
+            raise RefusedError(409, f'events "{name}" already exists', name=name, reason="AlreadyExists")
+        self.objects["", "events", name] = body
         return body
 
     def _evicted(self, pod: dict[str, Any], body: Any, dry: bool) -> Any:
@@ -388,7 +400,7 @@ def _status(refused: RefusedError) -> Any:
     details = ({"causes": causes} if causes else {}) | ({"name": refused.name} if refused.name else {})
     return {
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": refused.message,
-        "reason": REASONS.get(refused.code, "Unknown"), "code": refused.code, "details": details,
+        "reason": refused.reason, "code": refused.code, "details": details,
     }  # fmt: skip
 
 

@@ -728,6 +728,14 @@ def test_the_owner_reads_it_among_the_events_of_the_pod(cluster: Cluster) -> Non
     assert where == "the events of pod ml/train-x7k"
 
 
+def test_words_that_stand_there_already_are_told(cluster: Cluster) -> None:
+    """The answer was lost, and they are written again in the same second: the server has them, and says so."""
+    job(cluster)
+    told = {session(cluster).tell("idle for an hour", 5.0) for _ in range(20)}  # of which two are in one second
+    events = [one for (_, plural, _), one in cluster.objects.items() if plural == "events"]
+    assert (told, len(events) < 20) == ({"the events of pod ml/train-x7k"}, True)
+
+
 def test_numbers_that_are_none_are_not_guessed(cluster: Cluster) -> None:
     """How many pods there are to be must be known."""
     deployment(cluster)["spec"]["replicas"] = "many"
