@@ -78,7 +78,8 @@ class Deed(NamedTuple):
     stopped*, *stop*. ``word``: in the sentence of a tick. ``none``, ``no``: that it does not come. ``ends_bill``: whether it is
     meant to end the bill of the machine. ``begins``, ``not_done``: what is seen of it first, and that no more was. ``accepted_then``,
     ``begun_then``, ``in_doubt``: who knows what is not known yet. ``begun``, ``ended``: to who comes too late. ``now``: how
-    a person has it done. ``after``: what follows, in live mode.
+    a person has it done. ``after``: what follows, in live mode. ``before``: before what a new warning comes, if not before
+    the end of what is guarded. ``left``: that the guard ended in its countdown.
     """
 
     ward: Ward
@@ -99,6 +100,8 @@ class Deed(NamedTuple):
     ended: str = ""
     now: str = "`costguard stop`"
     after: str = WATCHES
+    before: str = ""
+    left: str = "costguard has ended, so the {} does not come"
 
 
 _STOP = Deed(
@@ -125,6 +128,7 @@ _COMMAND = Deed(
     in_doubt="See whether the command ran, and what it did.",
     begun="the command has already been started",
     ended="the command was run",
+    before="the command",
 )
 _END_PROCESS = Deed(
     MACHINE,
@@ -142,6 +146,8 @@ _END_PROCESS = Deed(
     ended="costguard has exited",
     now="`costguard stop --action stop`",
     after="nothing is watched any more",
+    before="that",
+    left="costguard was ended before the countdown was over",
 )
 _END_TASK = Deed(
     TASK,
@@ -174,7 +180,18 @@ DEEDS = {
     ),
     "shutdown": _STOP._replace(word="shutdown", base="be shut down", doing="is being shut down", noun="shutdown"),
     "reboot": Deed(
-        MACHINE, "reboot", "be rebooted", "is being rebooted", "reboot", now="`costguard stop --action stop`"
+        MACHINE,
+        "reboot",
+        "be rebooted",
+        "is being rebooted",
+        "reboot",
+        none="the machine is not rebooted",
+        no="no reboot",
+        begins="{} has begun to reboot",
+        not_done="the machine began to reboot, and has not ended",
+        in_doubt="See whether it was rebooted: `uptime`.",
+        before="the reboot",
+        now="`costguard stop --action stop`",
     ),
     "command": _COMMAND,
     "end_process": _END_PROCESS,

@@ -462,7 +462,7 @@ def _unguarded(facts: Facts) -> tuple[str, Lines]:
         else "A new countdown begins then, with its warning."
     )
     bill = "; the bill goes on" if facts.ends_bill else ""
-    return f"{facts.name}: costguard has ended, so the {facts.deed.noun} does not come{bill}", [
+    return f"{facts.name}: {facts.deed.left.format(facts.deed.noun)}{bill}", [
         f"{facts.ward.guard_again} {again}",
         _price(facts),
     ]
@@ -565,7 +565,7 @@ _NOT_DONE = "The {} does not come."
 
 
 def _warned_first(facts: Facts) -> str:
-    return f"A new warning comes before {facts.ward.any_end}."
+    return f"A new warning comes before {facts.deed.before or facts.ward.any_end}."
 
 
 def _unneeded(facts: Facts) -> str:

@@ -121,6 +121,10 @@ def check_identity(case: Case) -> None:
         assert task.evidence, "nothing that shows which task this is"
         assert task == scheduler.identify(case.place(environ))
         assert all(isinstance(value, str) for value in task.details.values())
+        reach = task.advice.reach
+        assert not reach or (reach.count("{}") == 1 and "`" not in reach), (
+            "a command line in which {} stands for another one"
+        )
     refused = _error(lambda: scheduler.identify(Place({}, {}, "/nonexistent")))
     assert isinstance(refused, SchedulerError), f"it finds a task where there is none: {refused!r}"
     assert refused.hint, "say what to do"

@@ -142,6 +142,26 @@ def test_titles_fit_the_action(kind: str, action: str, title: str) -> None:
     assert compose(kind, {**FACTS, "action": action, "rounds": 3}).title == title
 
 
+@pytest.mark.parametrize(
+    ("kind", "action", "words"),
+    [
+        ("held", "command", "The command is not run until the hold ends."),
+        ("held", "reboot", "The machine is not rebooted until the hold ends."),
+        ("cancelled", "command", "A new warning comes before the command."),
+        ("cancelled", "stop", "A new warning comes before any stop."),
+        ("stopping", "reboot", "box has begun to reboot"),
+        ("outcome_unknown", "command", "See whether the command ran, and what it did."),
+        ("outcome_unknown", "stop", "Check in the cloud's console whether the machine is still billed."),
+        ("unguarded", "end_process", "box: costguard was ended before the countdown was over"),
+        ("unguarded", "stop", "box: costguard has ended, so the stop does not come; the bill goes on"),
+    ],
+)
+def test_words_are_true_of_the_action(kind: str, action: str, words: str) -> None:
+    """Not every action stops a machine, and no console of a cloud knows what a command did."""
+    text = compose(kind, {**FACTS, "action": action, "machine": "box"})
+    assert words in f"{text.title}\n{text.body}"
+
+
 def test_accepted_is_not_confirmed() -> None:
     """Proof has grades; a message never claims the next one."""
     body = compose("accepted", {**FACTS, "proof": "exit code 0", "detail": "the init system took it"}).body
