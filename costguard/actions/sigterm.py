@@ -6,7 +6,7 @@ import signal
 
 from costguard import holders
 from costguard.actions.base import Context
-from costguard.plans import Result
+from costguard.plans import Plan, PlanFinding, Result
 
 SCAN_SECONDS = 1.0
 """Limit of the search: people are told of the acceptance only after it, and the machine has little time left."""
@@ -15,10 +15,21 @@ ENDING = frozenset(("stop", "terminate"))
 """Actions that end every process anyway. One that hibernates keeps them."""
 
 
+def announced(decided: Plan, context: Context) -> Plan:
+    """The plan, which says so beforehand where the owner asked for it."""
+    if not (decided.may_act and _wanted(context)):
+        return decided
+    text = "the processes that hold a GPU get SIGTERM once the cloud has accepted it"
+    return decided._replace(findings=(*decided.findings, PlanFinding("sigterm", text)))
+
+
+def _wanted(context: Context) -> bool:
+    return context.hook.get("sigterm") is True and context.action in ENDING
+
+
 def after(outcome: Result, context: Context) -> Result:
     """The outcome, with what became of this where the owner asked for it. Never raises."""
-    wanted = context.live and context.hook.get("sigterm") is True and context.action in ENDING
-    if not wanted or outcome.status != "accepted":
+    if not (context.live and _wanted(context)) or outcome.status != "accepted":
         return outcome
     return outcome._replace(detail="; ".join(filter(None, (outcome.detail, _send(context.host.procfs)))))
 

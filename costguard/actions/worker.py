@@ -58,14 +58,15 @@ def do(context: Context) -> ActionAnswer | None:
 
 def plan(action: Action[Any], context: Context) -> None:
     """Look, decide, and say so."""
-    decided = tags.check(action.plan(action.facts(context)), context.access, context.sink, context.heartbeat)
+    decided = sigterm.announced(action.plan(action.facts(context)), context)
+    decided = tags.check(decided, context.access, context.sink, context.heartbeat)
     shutdown_behaviour.keep(decided, context)
     say_plan(decided)
 
 
 def act(action: Action[Any], context: Context) -> None:
     """Plan, let the record leave the machine, save work, wait for *go*, act at most once."""
-    decided = record.announce(action.plan(action.facts(context)), context)
+    decided = record.announce(sigterm.announced(action.plan(action.facts(context)), context), context)
     if not context.asks:
         decided = hook.before_action(decided, context, lambda: say(ActionAnswer(saving=True)))
     shutdown_behaviour.keep(decided, context)

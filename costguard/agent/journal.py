@@ -63,6 +63,8 @@ RECOVERED: Mapping[str, str] = {
 
 def line(effect: Tell, sentence: str) -> str:
     """The line of one message: its prefix, its detail if the sentence lacks it, the sentence."""
+    if effect.kind == "unguarded":  # the sentence promises what nobody is there to do
+        return f"{PREFIXES[effect.kind]}: costguard ends in a countdown; nothing happens until it runs again"
     prefix = PREFIXES.get(effect.kind, effect.kind.replace("_", " "))
     return f"{prefix}: {_detail(effect)}{sentence}"
 

@@ -95,6 +95,8 @@ def _extend(turn: Turn, at: float, extension: Hold, key: str) -> None:
     incident = turn.core.incident
     if turn.core.phase == WARNING and incident is not None and incident.reason == DEADLINE.name:
         back_to_watching(turn, f"{extension.owner} extended the deadline")
+    mine = next((one for one in turn.core.deadline.extensions if one.key == key and one.until > at), None)
+    extension = extension._replace(reason=extension.reason or (mine.reason if mine is not None else ""))
     others = [one for one in turn.core.deadline.extensions if one.key != key and one.until > at]
     _keep_extensions(turn, (*others[1 - HOLDS_KEPT :], extension))
     facts: dict[str, object] = {"owner": extension.owner, "hold": extension.reason, "due_wall": extension.wall}

@@ -204,15 +204,18 @@ def _period(since: float, until: float, made: float | None) -> str:
     begin = clock(since, since - DAY)
     if made is None or made - until < 60.0:
         return f" since {begin}"
-    return f" from {begin} until {clock(until, made)}"
+    return f" from {begin} until {clock(until, since)}"
 
 
 def _summed_up(facts: Facts) -> str:
-    """Money, after the hours; nothing where no price is known."""
+    """Money, after the hours: what was saved, else what idle hours cost; nothing where no price is known."""
     currency, saved, would = facts.text("currency"), facts.number("saved"), facts.number("would_save")
+    idle = facts.number("idle_cost") if facts.ward.billed else None
     if facts.dry and would:
         return f"; live mode would have saved {money(would, currency)}"
-    return f"; saved {money(saved, currency)}" if saved else ""
+    if saved:
+        return f"; saved {money(saved, currency)}"
+    return f"; its idle hours cost {money(idle, currency)}" if idle else ""
 
 
 def _counted(facts: Facts) -> Lines:
@@ -224,7 +227,8 @@ def _counted(facts: Facts) -> Lines:
     before = (
         f"It stayed up for {duration(off)} after a stop that live mode would have made before." if off >= 60.0 else ""
     )
-    counted = _limited(facts.number("saving_limit") or 0.0, facts.number("uncounted") or 0.0)
+    estimated = facts.number("would_save") if facts.dry else facts.number("saved")
+    counted = _limited(facts.number("saving_limit") or 0.0, facts.number("uncounted") or 0.0) if estimated else ""
     return [
         f"Live mode would have {facts.ward.past} it {several(count('would'), 'time')}{again}."
         if count("would")
@@ -444,7 +448,18 @@ def _closed(facts: Facts) -> tuple[str, Lines]:
     price = facts.number("price_per_hour")
     counted = saved / price * 3600.0 if saved and price else 0.0
     limited = _limited(counted, (off or 0.0) - counted)
-    lines = [sentence(away), estimate, limited, _price(facts) if estimate else "", f"Proof: {proof}." if proof else ""]
+    unset = off is None and stopped is not None and started is None
+    why_none = (
+        "How long it was off, and what that saved, is not known: nothing has set its clock since." if unset else ""
+    )
+    lines = [
+        sentence(away),
+        why_none,
+        estimate,
+        limited,
+        _price(facts) if estimate else "",
+        f"Proof: {proof}." if proof else "",
+    ]
     return f"{facts.machine} has started again; the {facts.deed.noun} is confirmed", lines
 
 

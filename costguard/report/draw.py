@@ -40,6 +40,11 @@ WORDS = {
     bands.HOLD: "held",
     bands.OFF: "machine off",
 }
+ON_TOP = (
+    bands.OFF, bands.HOLD, bands.COUNTDOWN, bands.WOULD, bands.REQUESTED, bands.ACTED, bands.STUCK,
+)  # fmt: skip
+"""What is drawn over what, where marks are narrower than can be seen: the graver one stays visible."""
+
 HATCHES = {
     bands.COUNTDOWN: "////",
     bands.REQUESTED: "",
@@ -148,7 +153,7 @@ class Drawing:
         self.canvas.text(MARGIN, bottom + (height - TEXT) / 2.0 + 1.0, name, colour=self.palette.muted)
         self.canvas.area(Box(self._left, bottom, self._right, bottom + height), self.palette.lane)
         boxes = [self._place(band) for band in found]
-        for kind in dict.fromkeys(band.kind for band in found):
+        for kind in sorted({band.kind for band in found}, key=ON_TOP.index):
             alike = [
                 Box(left, bottom, right, bottom + height)
                 for band, (left, right) in zip(found, boxes, strict=True)

@@ -298,3 +298,15 @@ def test_who_gets_less_than_he_asked_for_is_told() -> None:
     assert cut.done
     assert "(you asked for 9h; users may move it by 2h in all, root by more)" in cut.message
     assert "you asked" not in extend(world, 9 * HOUR, "root", 0).message
+
+
+def test_an_extension_keeps_the_reason_that_its_user_gave() -> None:
+    """Who moves it once more without one still has it; another reason takes its place."""
+    world = World(RARE._replace(lifetime=3 * HOUR), 1)
+    world.run(2 * HOUR, QUIET)
+    reasons = []
+    for reason in ("a run", "", "another"):
+        world.send(AskExtend(world.now, 600.0, "ann", reason, None, world.wall, 1000))
+        (extension,) = world.state.core.deadline.extensions
+        reasons.append(extension.reason)
+    assert reasons == ["a run", "a run", "another"]

@@ -12,7 +12,7 @@ import pytest
 from costguard.actions import sigterm
 from costguard.actions.base import Context
 from costguard.cloud.access import HostPaths
-from costguard.plans import Result
+from costguard.plans import Plan, Result, Verdict
 
 ACCEPTED = Result("accepted", "the request was accepted")
 SLEEPER = "import signal; print(flush=True); signal.pause()"
@@ -109,3 +109,20 @@ def test_nobody_there_and_who_went_in_the_meantime_is_said(machine: Machine) -> 
     """The story says what was done, not what was meant."""
     machine.listed(2**22 + 5, "/dev/nvidia0", "gone")
     assert machine.after().detail.endswith("no process that held a GPU got SIGTERM")
+
+
+@pytest.mark.parametrize(
+    ("action", "verdict", "wished", "said"),
+    [
+        ("stop", "go", True, True),
+        ("terminate", "consequences", True, True),
+        ("stop", "refuse", True, False),
+        ("stop", "go", False, False),
+        ("hibernate", "go", True, False),
+    ],
+)
+def test_the_plan_says_so_before(action: str, verdict: Verdict, wished: bool, said: bool) -> None:
+    """So it stands in the warning: whoever trains there learns of it in time, in a dry run, too."""
+    context = Context(action, "dry-run", hook={"sigterm": wished})
+    found = sigterm.announced(Plan(action, verdict), context)
+    assert [finding.code for finding in found.findings] == ["sigterm"] * said

@@ -51,3 +51,10 @@ def test_a_refused_plan_says_why() -> None:
     )
     assert line(told, "IDLE: x.") == "plan refused: the right ec2:StopInstances is missing; IDLE: x."
     assert line(Tell("e2", "some_new_kind", "info", {}), "IDLE: x.") == "some new kind: IDLE: x."
+
+
+def test_a_guard_that_ends_promises_nothing() -> None:
+    """Its last line does not say in one breath that nobody guards and when the stop comes."""
+    found = line(Tell("m1", "unguarded", "warning", {}), "WARNING: GPU 0 below 5 %; stop in 58s, at 12:58 UTC.")
+    assert found.startswith("NOT GUARDED: costguard ends in a countdown")
+    assert "12:58" not in found

@@ -346,11 +346,30 @@ def test_a_limit_that_takes_something_from_the_savings_is_named() -> None:
     assert "saving_limit" not in compose("summary", {**week, "uncounted": 0.0}).body
 
 
+def test_the_first_line_of_a_summary_has_the_money_of_a_machine_that_nobody_uses() -> None:
+    """What idle hours cost where no saving stands beside them; and no limit on savings that nobody sees."""
+    week = {**FACTS, "mode": "dry-run", "quiet": 7 * 86400.0, "currency": "USD", "saving_limit": 86400.0}
+    idle = {**week, "idle_cost": 5376.0, "would_save": 0.0, "would_off": 7 * 86400.0, "uncounted": 7 * 86400.0}
+    found = compose("summary", idle)
+    assert found.title.endswith(": idle 7d; its idle hours cost about 5376.00 USD")
+    assert "saving_limit" not in found.body
+    saved = compose("summary", {**idle, "would_save": 768.0, "uncounted": 6 * 86400.0})
+    assert saved.title.endswith("; live mode would have saved about 768.00 USD")
+    assert "saving_limit" in saved.body
+
+
+def test_a_machine_that_is_back_without_a_clock_says_why_nothing_is_known() -> None:
+    """Whoever waits for the savings of a stop learns that they cannot be told."""
+    back = {**FACTS, "off_seconds": None, "stopped_wall": 1.7e9, "started_wall": None}
+    assert "How long it was off, and what that saved, is not known" in compose("closed", back).body
+    assert "is not known" not in compose("closed", {**back, "off_seconds": 60.0, "started_wall": 1.7e9 + 60.0}).body
+
+
 @pytest.mark.parametrize(
     ("until", "made", "period"),
     [
         (1_763_715_600, 1_763_715_640, "box since 2025-11-14 09:00 UTC: worked 5h"),
-        (1_763_714_700, 1_763_715_640, "box from 2025-11-14 09:00 UTC until 08:45 UTC: worked 5h"),
+        (1_763_714_700, 1_763_715_640, "box from 2025-11-14 09:00 UTC until 2025-11-21 08:45 UTC: worked 5h"),
         (1_763_542_800, 1_763_715_640, "box from 2025-11-14 09:00 UTC until 2025-11-19 09:00 UTC: worked 5h"),
     ],
 )

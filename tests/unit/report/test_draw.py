@@ -218,3 +218,13 @@ def test_marks_stand_at_whole_hours_of_the_day(zone: Callable[[str], None]) -> N
     assert times.period(end - 36 * 3600.0, end).endswith("CEST/CET")
     _step, days = times.ticks(end - 30 * 86400.0, end, 40)
     assert {times.hour(mark) for mark in days} == {"00:00"}
+
+
+def test_a_request_is_seen_however_narrow_the_picture() -> None:
+    """A countdown of ten minutes in a week on a phone is a hair: its mark does not hide that of what came after it."""
+    found = timeline([read(0.0)] * 60, bands=(
+        Band(bands.REQUESTED, SINCE, SINCE + 10, ""),  # of the kinds it is met first
+        Band(bands.COUNTDOWN, SINCE + 15000, SINCE + 15010, ""), Band(bands.REQUESTED, SINCE + 15010, SINCE + 15020, ""),
+    ))  # fmt: skip
+    one = found._replace(bands=found.bands[:1])
+    assert near(pixels(found), LIGHT.requested, 3) > near(pixels(one), LIGHT.requested, 3) + 10
