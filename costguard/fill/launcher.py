@@ -172,6 +172,8 @@ class Launcher:
                 return False
             parts = [keys] if filler.together else [[key] for key in keys]
             self._slots += [Slot(number, part, self._job.patience) for part in parts]
+        if self._job.patience.idle_for > 0.0:  # else nobody waits
+            self._speech.say(f"work begins on a GPU that stays free for {spell(self._job.patience.idle_for)}")
         return True
 
     def _refuse(self, why: str) -> None:

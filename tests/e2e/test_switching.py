@@ -328,6 +328,7 @@ def test_by_default_work_waits_for_a_gpu_that_stays_free(filled: Filled) -> None
     """The stressor 5: what restarts within a moment gets its GPU back."""
     process = filled.start("--gpus", "0", "--", "sh", "-c", "echo begun > begun.now; sleep 1000")
     until(lambda: "GPU 0 is free" in filled.said)
+    assert "work begins on a GPU that stays free for 10s" in filled.said
     time.sleep(3)
     assert not (filled.folder / "begun.now").exists()
     filled.end(process)
