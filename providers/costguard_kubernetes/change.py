@@ -22,7 +22,7 @@ class Change(NamedTuple):
 
 
 def of(target: Object, namespace: str, *, dry: bool = False) -> Change:
-    """It names the object by its uid and by the version in which it was looked at: one that has changed since is left alone."""
+    """It names an owner by its uid and by the version in which it was looked at: one that has changed since is left alone."""
     kind, way = target.kind, target.kind.way
     part = {"scale": "scale", "evict": "eviction"}.get(way, "")
     query = "?fieldManager=costguard" + ("&dryRun=All" if dry else "")
@@ -52,11 +52,12 @@ def of(target: Object, namespace: str, *, dry: bool = False) -> Change:
 
 
 def _eviction(pod: Object, namespace: str) -> Data:
+    """By its uid alone: a budget counts the disruption before the version is compared, so a request refused for that would use it up."""
     return {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": pod.name, "namespace": namespace},
-        "deleteOptions": {"preconditions": {"uid": pod.uid, "resourceVersion": pod.revision}},
+        "deleteOptions": {"preconditions": {"uid": pod.uid}},
     }
 
 

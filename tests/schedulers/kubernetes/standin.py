@@ -35,6 +35,8 @@ REASONS = {
     422: "Invalid", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout",
 }  # fmt: skip
 
+VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
+
 
 class RefusedError(Exception):
     """The answer is a `Status` with this code. ``name``: of the object that it is about, where it is about one."""
@@ -90,6 +92,8 @@ class Cluster:
         self.faults: dict[str, list[Any]] = {}
         self.budgets: dict[str, str] = {}
         self.reckoning = False
+        self.allowed = 1000
+        """How many disruptions the budgets allow."""
         self.unknown_fields = False
         self.unserved: set[str] = set()
         self.after = "marks"
@@ -313,10 +317,6 @@ class Cluster:
         assert body["metadata"] == {"name": pod["metadata"]["name"], "namespace": NAMESPACE}
         if (body["apiVersion"], body["kind"]) != ("policy/v1", "Eviction"):
             raise RefusedError(400, "no kind of that name is registered")
-        for name, value in body["deleteOptions"]["preconditions"].items():
-            if pod["metadata"][name] != value:
-                text = f'Operation cannot be fulfilled on Pod "{pod["metadata"]["name"]}": the {name} in the precondition ({value}) does not match'
-                raise RefusedError(409, text, name=pod["metadata"]["name"])
         if self.budgets.get(pod["metadata"]["name"]) == "two":
             text = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
             raise RefusedError(500, text)
@@ -324,7 +324,16 @@ class Cluster:
             text = f"The disruption budget {budget} needs 1 healthy pods and has 1 currently"
             if self.reckoning:
                 text = f"The disruption budget {budget} is still being processed by the server."
-            raise RefusedError(429, "Cannot evict pod as it would violate the pod's disruption budget.", causes=(text,))
+            raise RefusedError(429, VIOLATES, causes=(text,))
+        if not self.allowed:
+            raise RefusedError(
+                429, VIOLATES, causes=("The disruption budget web needs 1 healthy pods and has 1 currently",)
+            )
+        self.allowed -= not dry  # counted before the pod itself is looked at
+        for name, value in body["deleteOptions"]["preconditions"].items():
+            if pod["metadata"][name] != value:
+                text = f'Operation cannot be fulfilled on Pod "{pod["metadata"]["name"]}": the {name} in the precondition ({value}) does not match'
+                raise RefusedError(409, text, name=pod["metadata"]["name"])
         if not dry:
             self.changes.append(f"evict {pod['metadata']['name']}")
             self._end(pod)

@@ -358,6 +358,23 @@ def test_two_budgets_of_a_pod_are_a_veto_too(cluster: Cluster) -> None:
     assert (ended(cluster, facts).status, cluster.changes) == ("refused", [])
 
 
+def test_a_budget_is_asked_for_one_disruption_alone(cluster: Cluster) -> None:
+    """The server counts it before it looks at the pod's version: a request that it then refuses would use up what is allowed."""
+    pod = bare(cluster)
+    facts = session(cluster).look(10.0)
+    cluster.allowed = 1
+    cluster.fails("create pods/eviction", lambda: cluster.touch(pod))
+    assert (ended(cluster, facts).status, cluster.changes) == ("accepted", [WORKLOADS[bare]])
+
+
+def test_another_pod_of_the_name_is_not_evicted(cluster: Cluster) -> None:
+    """It took its place between the look and the request, which names the pod by its id."""
+    pod = bare(cluster)
+    facts = session(cluster).look(10.0)
+    cluster.fails("create pods/eviction", lambda: pod["metadata"].update(uid="another"))
+    assert (ended(cluster, facts).status, cluster.changes) == ("done", [])
+
+
 def test_a_budget_that_is_being_reckoned_is_waited_for(cluster: Cluster) -> None:
     """It was made or changed a moment ago: that is no veto, and the pod is evicted when the budget allows it."""
     bare(cluster)
