@@ -1,5 +1,10 @@
 """costguard beside a real Slurm. `make test-slurm`."""
 
+import os
+import shlex
+import sys
+from pathlib import Path
+
 from tests.slurm.cluster import OTHER, Cluster
 from tests.slurm.conftest import Guarded
 
@@ -42,6 +47,21 @@ def test_a_working_job_is_not_cancelled(cluster: Cluster, guarded: Guarded) -> N
     assert not guarded.said("one", "WARNING")
 
 
+def test_a_job_is_held_from_elsewhere_with_the_line_of_its_warning(cluster: Cluster, guarded: Guarded) -> None:
+    """Its owner sits on a login node: `srun` takes the command to the guard, beside the job's own steps, though the job has all GPUs."""
+    job = cluster.submit(f"{guarded.command('one', 'grace=2m')}\n{WAITS}", gpus=2)
+    cluster.until(lambda: cluster.state(job) == "RUNNING" and guarded.said("one", "ARMED"))
+    for number in numbers_of(cluster, job):
+        guarded.gpus.set(number, util=0)
+    cluster.until(lambda: "or from elsewhere `" in cluster.output(job))
+    line = cluster.output(job).partition("or from elsewhere `")[2].partition("`")[0]
+    programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    answer = cluster.ask("env", f"PATH={programs}", *shlex.split(line))
+    assert answer.startswith("Held by "), answer
+    cluster.until(lambda: guarded.said("one", "HELD"))
+    assert cluster.state(job) == "RUNNING"
+
+
 def test_of_an_array_one_member_ends(cluster: Cluster, guarded: Guarded) -> None:
     """Also that whose number is the number of the array."""
     text = f"if [ $SLURM_ARRAY_TASK_ID = 4 ]; then\n{guarded.command('one')}\nfi\n{WAITS}"
@@ -73,7 +93,7 @@ def test_a_prolog_guards_the_jobs_of_others(cluster: Cluster, guarded: Guarded) 
     cluster.until(lambda: guarded.said("prolog", "has ended (Slurm shows CANCELLED)"))
     assert f"job {job} of {OTHER}" in cluster.output(job)
     assert "will be ended" in cluster.output(job)
-    cluster.until(lambda: guarded.said("prolog", "stopped; this machine is not guarded"))
+    cluster.until(lambda: guarded.said("prolog", "stopped; this task is not guarded"))
 
 
 def test_a_wrong_scope_is_refused(cluster: Cluster, guarded: Guarded) -> None:
