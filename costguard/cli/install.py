@@ -7,6 +7,7 @@ import sys
 
 import click
 
+import costguard
 from costguard.cli import installation
 from costguard.cli.examples import examples
 from costguard.cli.installation import CONFIGURATION, DROP_INS, MANIFEST, UNIT, Manifest
@@ -178,8 +179,7 @@ def _start(*, changed: bool, no_start: bool) -> None:
     _systemctl("daemon-reload")
     if no_start:
         return
-    # A service that runs has the code that it was started with.
-    _systemctl("restart" if changed else "start", NAME)
+    _systemctl("restart" if changed or installation.outdated(NAME, costguard.__file__) else "start", NAME)
 
 
 def _systemd() -> bool:

@@ -5,12 +5,14 @@ import json
 import os
 import shutil
 import stat
+import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from costguard.config.values import REFERENCE
+from costguard.doctor.running import running
 from costguard.doctor.service import NAME, SEARCHED, SHIPPED
 from costguard.errors import REFUSED, USAGE, CostguardError
 from costguard.files import text_of
@@ -30,6 +32,9 @@ COMPLETIONS: Mapping[str, str] = {
     "fish": "/usr/local/share/fish/vendor_completions.d/costguard.fish",
 }
 """Where each shell looks by itself, outside of what the distribution's packages own."""
+
+ASKED_SECONDS = 30.0
+"""For systemd to say which process a service has."""
 
 Fate = Literal["new", "changed", "same", "kept"]
 """``kept``: somebody else wrote or changed it, so it stays as it is."""
@@ -233,3 +238,10 @@ def _quoted(word: str) -> str:
     return (
         plain if plain.replace("/", "").replace("-", "").replace("_", "").replace(".", "").isalnum() else f'"{plain}"'
     )
+
+
+def outdated(unit: str, code: str) -> bool:
+    """Whether a service runs since before this file of its code was put here: it still has the one that it was started with."""
+    asked = ["systemctl", "show", "--property=MainPID", "--value", unit]
+    said = subprocess.run(asked, capture_output=True, text=True, timeout=ASKED_SECONDS, check=False).stdout.strip()
+    return said.isdigit() and running(int(said), "/proc").since(code)

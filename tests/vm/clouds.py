@@ -7,7 +7,7 @@ machine what the cloud would do: they press its power button.
 import sys
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -84,9 +84,10 @@ class Aws(Cloud):
         super().__init__(imds.url, ec2.url)
         self._ec2 = ec2
         self._here = FakeMachine(imds, ec2, str(folder), "g5g.xlarge", Nature())
+        self.instance = self._here.id
         self.firmware = (
-            "type=1,manufacturer=Amazon EC2,product=g5g.xlarge,uuid=ec2f4d3c-1111-4222-8333-444455556666",
-            f"type=2,manufacturer=Amazon EC2,asset={self._here.id}",
+            f"type=1,manufacturer=Amazon EC2,product=g5g.xlarge,uuid=ec2f4d3c-1111-4222-8333-{self.instance[-12:]}",
+            f"type=2,manufacturer=Amazon EC2,asset={self.instance}",
         )
 
     @classmethod
@@ -216,7 +217,7 @@ class Azure(Cloud):
 class Rented(Guarded):
     """A guarded machine in a cloud. Whoever sits at its second serial line is alice."""
 
-    def __init__(self, image: Image, folder: Path, cloud: Cloud) -> None:
+    def __init__(self, image: Image, folder: Path, cloud: Cloud, options: Sequence[str] = ()) -> None:
         self.cloud = cloud
         self._cut = folder / "cut"
         self.seen_at_end: list[str] = []
@@ -232,7 +233,7 @@ class Rented(Guarded):
         ]
         net = f"user,id=net,net=169.254.169.0/24,restrict=on,{','.join(ways)}"
         firmware = [part for strings in cloud.firmware for part in ("-smbios", strings)]
-        super().__init__(image, folder, ["-netdev", net, "-device", "virtio-net-pci,netdev=net", *firmware])
+        super().__init__(image, folder, ["-netdev", net, "-device", "virtio-net-pci,netdev=net", *firmware, *options])
 
     def set_up_in_cloud(self, configuration: str) -> None:
         """Install the service as on an instance that trusts the cloud's certificates, with alice at work."""
@@ -241,12 +242,6 @@ class Rented(Guarded):
         self.sits()
         self.cloud.powers_off = self._ends
         self.set_up(configuration, DROP_IN + TRUSTING)
-
-    def sits(self) -> None:
-        """Alice logs in at the second serial line; after each boot."""
-        self.shell(
-            "chown alice:tty /dev/ttyS1; chmod 620 /dev/ttyS1; setsid --ctty runuser -u alice -- sleep 100000 </dev/ttyS1 >/dev/ttyS1 2>&1 &"
-        )
 
     def cut(self) -> None:
         """Nobody reaches the API any more; the metadata service still answers."""
@@ -263,10 +258,6 @@ class Rented(Guarded):
         self.sits()
         self.put(GPUS, self.gpus.text())  # its script was in memory
         self.until(self.sees_gpus)
-
-    def told(self, words: str) -> bool:
-        """Whether alice has read that in this boot, however her terminal broke the lines."""
-        return words in " ".join(self.terminal.split())
 
     def _ends(self) -> None:
         self.seen_at_end.append(" ".join(self.terminal.split()))

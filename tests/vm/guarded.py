@@ -80,6 +80,16 @@ class Guarded(Machine):
         gpus = self.status().get("gpus") or []
         return len(gpus) == len(ADDRESSES)
 
+    def sits(self) -> None:
+        """Alice logs in at the second serial line; after each boot."""
+        self.shell(
+            "chown alice:tty /dev/ttyS1; chmod 620 /dev/ttyS1; setsid --ctty runuser -u alice -- sleep 100000 </dev/ttyS1 >/dev/ttyS1 2>&1 &"
+        )
+
+    def told(self, words: str) -> bool:
+        """Whether alice has read that in this boot, however her terminal broke the lines."""
+        return words in " ".join(self.terminal.split())
+
     def journal(self) -> str:
         """What the service has said in this boot."""
         return self.shell("journalctl -b -u costguard -o cat --no-pager")

@@ -37,6 +37,9 @@ spread = "0s"
 
 LIVE = DRY.replace("dry-run", "live")
 STORY_SECONDS = 400.0
+FALLBACK_SECONDS = 700.0
+"""With every attempt to reach the cloud, each of which takes its time, before the next link of the list."""
+
 OFF_HOURS = 3
 
 
@@ -106,9 +109,11 @@ def test_it_is_stopped_once_after_a_warning_and_the_next_boot_closes_the_inciden
 
 def test_one_whose_cloud_cannot_be_reached_shuts_down_where_that_was_proven(rented: Rented) -> None:
     """By the plan that was made while it could be reached; the stop is not asked for a second time."""
+    if isinstance(rented.cloud, Azure):
+        pytest.skip("a machine of Azure that is only shut down goes on costing, so that is never done there")
     rented.configure(LIVE)
     rented.until(lambda: any(plan["verdict"] == "go" for plan in rented.status()["plans"]))
     rented.cut()
     idle_after_work(rented)
-    rented.off(STORY_SECONDS)
+    rented.off(FALLBACK_SECONDS)
     assert rented.cloud.ends() == 1

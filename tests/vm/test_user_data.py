@@ -13,6 +13,7 @@ from costguard.testing.nvml import NA
 from terraform.checks.conftest import HERE, Terraform
 from tests.vm.guarded import DROP_IN, GPUS, Guarded
 from tests.vm.image import WHEELS_LABEL, Image
+from tests.vm.user_data import drive, seed
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -39,34 +40,18 @@ class Started(Guarded):
 
     def __init__(self, image: Image, folder: Path, machine: Terraform) -> None:
         self._seed, self._machine = folder / "seed", machine
-        drives = [f"if=virtio,file={path},format=raw,readonly=on" for path in (image.wheels, self._seed)]
-        super().__init__(image, folder, [word for drive in drives for word in ("-drive", drive)])
+        super().__init__(image, folder, [*drive(image.wheels), *drive(self._seed)])
         for index in range(2):
             self.gpus.set(index, energy=NA, util=0)
-        listed = subprocess.run(
-            ["debugfs", "-R", "ls -p /", image.wheels], capture_output=True, text=True, check=True
-        ).stdout
-        self._wheel = next(name for name in listed.split("/") if name.startswith("costguard_agent-"))
-        dumped = folder / "wheel"
-        subprocess.run(
-            ["debugfs", "-R", f"dump /{self._wheel} {dumped}", image.wheels], check=True, capture_output=True
-        )
-        self._sum = hashlib.sha256(dumped.read_bytes()).hexdigest()
+        self._wheel = image.wheel(folder)
 
     def seed(self, instance: str, **settings: str) -> None:
         """What the machine finds at its next boot."""
         data = self._machine.apply(
-            extra="aws", wheel=f"{WHEELS}/{self._wheel}", wheel_sha256=self._sum, wheels=WHEELS,
-            settings=SETTINGS | settings, other_user_data=[others(self.gpus.text())],
+            extra="aws", wheel=f"{WHEELS}/{self._wheel.name}", wheel_sha256=hashlib.sha256(self._wheel.read_bytes()).hexdigest(),
+            wheels=WHEELS, settings=SETTINGS | settings, other_user_data=[others(self.gpus.text())],
         )["user_data"]  # fmt: skip
-        with tempfile.TemporaryDirectory() as made:
-            (Path(made) / "user-data").write_text(data)
-            (Path(made) / "meta-data").write_text(f"instance-id: {instance}\nlocal-hostname: {instance}\n")
-            subprocess.run(
-                ["xorrisofs", "-quiet", "-V", "CIDATA", "-J", "-r", "-o", self._seed, made],
-                check=True,
-                capture_output=True,
-            )
+        seed(self._seed, instance, data)
 
     def provisioned(self) -> str:
         """Wait for the end of cloud-init in this boot; what the script said."""

@@ -252,3 +252,15 @@ def test_a_damaged_record_is_told(tmp_path: Path) -> None:
     (tmp_path / installation.MANIFEST[1:]).write_text(json.dumps([]))
     said = run("uninstall", tmp_path)
     assert (said.exit_code, "is damaged" in said.output) == (3, True)
+
+
+@pytest.mark.parametrize(("runs", "new", "told"), [("init", True, True), ("this", False, False), ("", True, False)])
+def test_a_service_with_older_code_than_what_lies_here_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: str, new: bool, told: bool
+) -> None:
+    """An upgrade in place changes no unit, so nothing else would start the service again; one that is off is no matter."""
+    systemctl = tmp_path / "systemctl"
+    systemctl.write_text(f"#!/bin/sh\necho {({'init': 1, 'this': os.getpid()}).get(runs, 0)}\n")
+    systemctl.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    assert installation.outdated("costguard.service", str(systemctl) if new else "/bin/sh") is told
