@@ -131,5 +131,5 @@ def _administers(request: Request) -> bool:
 
 
 def _one_line(text: object) -> str:
-    """A user's text on one line: a second line on people's terminals would look like the agent's own."""
-    return " ".join(str(text or "")[:200].split())
+    """A user's text on one line, where a second one would look like the agent's own, and without the marks of its commands."""
+    return " ".join(str(text or "")[:200].replace("`", "'").split())

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable
 
 _CODE = re.compile(r"`([^`\n]+)`")
+_ADDRESS = re.compile(r"(https?://[^\s<>`\"']+)")
 _MARKS = re.compile(r"[\\*_~|\[\]]")
 _BEGINS_A_LINE = re.compile(r"^(\s*)([#>+-]|\d+[.)])(?=\s)", re.MULTILINE)
 
@@ -29,8 +30,19 @@ def to_markdown(text: str) -> str:
 
 
 def _literal(text: str) -> str:
-    escaped = _MARKS.sub(lambda mark: f"\\{mark[0]}", text)
+    parts = _ADDRESS.split(text)
+    escaped = "".join(
+        _address(part) if number % 2 else _MARKS.sub(lambda mark: f"\\{mark[0]}", part)
+        for number, part in enumerate(parts)
+    )
     return _BEGINS_A_LINE.sub(lambda mark: f"{mark[1]}\\{mark[2]}", escaped)
+
+
+def _address(address: str) -> str:
+    """The same address without a mark: a backslash would be part of it, so they are written as RFC 3986, 2.1 has it."""
+    host_end = address.find("/", address.index("://") + 3)
+    host, path = (address, "") if host_end < 0 else (address[:host_end], address[host_end:])
+    return host + _MARKS.sub(lambda mark: f"%{ord(mark[0]):02X}", path)
 
 
 def _spans(text: str, plain: Callable[[str], str], code: Callable[[str], str]) -> str:

@@ -39,7 +39,9 @@ PICTURE = "gpu-load.png"
 PAGER = "Pager Duty"
 """The service that names the source of an alert apart from its text."""
 
-OWN_MARKS = frozenset(("Slack",))
+SLACK = "Slack"
+
+OWN_MARKS = frozenset((SLACK,))
 """Services whose marks are not those of Markdown: nothing that somebody wrote could be kept from being one."""
 
 _LETTERS = re.compile(r"[A-Za-z0-9]{4,}")
@@ -192,7 +194,22 @@ def _plugin(url: str, message_id: str = "") -> Plugin | None:
         return None
     if found is not None and found.service_name == PAGER:
         _sign(found, message_id)
+    if found is not None and found.service_name == SLACK:
+        _preview(found)
     return found
+
+
+def _preview(slack: Any) -> None:  # noqa: ANN401 - a method of it is replaced
+    """Give each message the line that a phone shows: Slack has none for an attachment without *fallback*, which apprise leaves out."""
+    post = slack._send  # noqa: SLF001 - the one place where the request can be seen before it leaves
+
+    def send(url: str, payload: Any, *arguments: Any, **options: Any) -> object:  # noqa: ANN401 - as it has them
+        for attachment in payload.get("attachments", ()) if isinstance(payload, dict) else ():
+            attachment.setdefault("fallback", attachment.get("title") or attachment.get("text", ""))
+        sent: object = post(url, payload, *arguments, **options)
+        return sent
+
+    slack._send = send  # noqa: SLF001 - as above
 
 
 def _sign(pager: Plugin, message_id: str) -> None:

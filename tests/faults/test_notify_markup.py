@@ -87,3 +87,18 @@ def test_nothing_of_a_text_is_lost(text: str) -> None:
     for word in text.replace("`", " ").split():
         assert word in to_html(text).replace("&gt;", ">")
         assert word in to_markdown(text).replace("\\", "") or word == "\\"
+
+
+@pytest.mark.parametrize(
+    ("address", "expected"),
+    [
+        ("https://hold.example.org/box_a?id=i_1~2*3", "https://hold.example.org/box%5Fa?id=i%5F1%7E2%2A3"),
+        ("http://my_host/x", "http://my_host/x"),
+        ("https://hold.example.org", "https://hold.example.org"),
+        ("https://a.example/[x](http://b)", "https://a.example/%5Bx%5D(http://b)"),
+    ],
+)
+def test_an_address_stays_one_that_leads_there(address: str, expected: str) -> None:
+    """No backslash in it, and no markup: the marks are written as every server reads them."""
+    assert to_markdown(f"hold_it: {address} now_") == f"hold\\_it: {expected} now\\_"
+    assert address in to_html(address).replace("&amp;", "&")

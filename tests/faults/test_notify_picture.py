@@ -266,6 +266,8 @@ def test_a_right_that_is_lacking_for_files_costs_no_text(tmp_path: Path, service
     assert found["failed"] == ""
     assert found["reached"].startswith("Slack (without its picture")
     assert sum(request.text for request in services.asked) == 1
+    (shown,) = (json.loads(request.body) for request in services.asked if request.text)
+    assert [one["fallback"] for one in shown["attachments"]] == [TITLE], "the line that a phone shows"
 
 
 def test_a_text_that_was_refused_is_not_taken_for_delivered(tmp_path: Path, services: Services, history: Path) -> None:
