@@ -121,4 +121,4 @@ class Hooks(Part[ActionAnswer]):
         if one is None:
             return
         self._record(one, status, detail)
-        self._report("hook", f"hooks.{one.step}: {detail}" if status == "failed" else None)
+        self._report(f"hooks.{one.step}", f"hooks.{one.step}: {detail}" if status == "failed" else None)

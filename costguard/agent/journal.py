@@ -50,7 +50,6 @@ RECOVERED: Mapping[str, str] = {
     "host": "terminals, servers and traffic can be seen again",
     "tags": "the instance tags are valid again",
     "request": "requests are answered again",
-    "hook": "the hooks work again",
     "reload": "the configuration is valid again",
     "state": "the state can be saved again",
     "commitments": "holds and deadlines can be saved again",

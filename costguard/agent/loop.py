@@ -127,7 +127,7 @@ class Loop:
         self.memory = Memory(host, self.disk, config, self.configured, now.boot, self._trouble)
         saved = self.memory.restore(boot, now.boot, self._remember)
         if saved.told is not None:
-            self.workers.go_on(saved.told)
+            self.workers.go_on(saved.told, now.boot)
         self.relaxed = self.policy = self.cloud.relaxed(self.configured)
         # the first events of the engine, before any other
         self._begin = deque(Began(now.boot, why, saved.proven) for why in saved.again)
@@ -540,7 +540,7 @@ class Loop:
         """Queue the outcome of an effect."""
         if outcome.effect in self._saving:
             self._saving.discard(outcome.effect)
-            self._trouble("hook", outcome.detail if outcome.status == "failed" else None)
+            self._trouble("hooks.pre_stop", outcome.detail if outcome.status == "failed" else None)
         self._events.append(outcome)
 
     def _signal(self, name: str) -> None:

@@ -3,14 +3,14 @@
 What nobody took of a countdown or its end is the engine's own matter: it counts as not told, and is repeated to all.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from costguard.agent.task import NEVER, NOT_IN_TIME, Task, TaskError
 from costguard.engine import deadlines
 from costguard.engine.words import several
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
-from costguard.notify.job import TellJob, Told
+from costguard.notify.job import Draft, TellJob, Told
 
 if TYPE_CHECKING:
     from costguard.agent.recorder import Record
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 PAUSE_SECONDS, PAUSE_LONGEST_SECONDS = 60.0, 900.0
 QUEUE_LIMIT = 20
 """Messages that wait; with more the oldest is given up."""
+
+LEFT_LIMIT = 6
+"""Messages that the saved state has of them."""
 
 
 def _of_no_account(job: TellJob) -> bool:
@@ -32,6 +35,14 @@ class Pending(NamedTuple):
     job: TellJob
     tries: int
     at: float
+
+
+class Kept(NamedTuple):
+    """What another guard of this boot may send again: a message, to which channels, and how often it was tried."""
+
+    message: Draft
+    channels: tuple[str, ...]
+    tries: int
 
 
 class Redelivery:
@@ -62,6 +73,18 @@ class Redelivery:
         pause = max(pause, *(answer.waits.get(name, 0.0) for name in lost))
         further = job._replace(channels=lost, again=True, pause=0.0, waits={})
         self._queue = [*self._queue, Pending(further, tries, now + pause)][-QUEUE_LIMIT:]
+
+    @property
+    def kept(self) -> list[Kept]:
+        """What is still to be sent again, for `go_on`: the latest of it."""
+        sending = [self._sending] if self._sending is not None else []
+        return [Kept(one.job.message, one.job.channels, one.tries) for one in [*self._queue, *sending][-LEFT_LIMIT:]]
+
+    def go_on(self, kept: Sequence[Kept], job: Callable[[Draft, tuple[str, ...]], TellJob], now: float) -> None:
+        """Send what an earlier guard of this boot still had to: whoever has taken it is spared."""
+        self._queue += [
+            Pending(job(one.message, one.channels)._replace(again=True), one.tries, now + PAUSE_SECONDS) for one in kept
+        ]
 
     def overtaken(self, incident: object, kind: str) -> None:
         """A later message of an incident, of this kind, says what holds now: earlier ones are not sent any more."""

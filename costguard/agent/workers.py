@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from costguard.actions.base import Context
@@ -17,7 +18,7 @@ from costguard.engine.events import Outcome
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
 from costguard.notify.job import HELD_BACK, IN_DOUBT, UNHEARD, Draft, TellJob, Told, access
 from costguard.plans import Plan
-from costguard.process.wire import to_line
+from costguard.process.wire import plain, to_line
 
 if TYPE_CHECKING:
     from costguard.agent.quota import Quota
@@ -84,20 +85,25 @@ class Workers:
 
     @property
     def told(self) -> object:
-        """What was counted of messages, for `go_on`."""
-        return self._quota.counted if self._quota is not None else None
+        """What was counted of messages, and what is still to be sent again, for `go_on`; None for nothing."""
+        counted = self._quota.counted._asdict() if self._quota is not None else None
+        waiting = [plain(one) for one in self._redelivery.kept] if self._redelivery is not None else []
+        return {"counted": counted, "waiting": waiting} if counted or waiting else None
 
-    def go_on(self, told: object) -> None:
-        """Count messages on from where an earlier guard of this boot was; what cannot be read is nothing."""
+    def go_on(self, told: object, now: float) -> None:
+        """Count messages on from where an earlier guard of this boot was, and send what it had to; what cannot be read is nothing."""
+        if not isinstance(told, dict):
+            return
         from costguard.agent.quota import Counted, Quota
+        from costguard.agent.redelivery import Kept
         from costguard.process.wire import MalformedError, build
 
-        try:
-            self._quota = (
-                Quota(build(Counted, dict(zip(Counted._fields, told, strict=True)))) if isinstance(told, list) else None
-            )
-        except (MalformedError, ValueError):
-            self._quota = None
+        with suppress(MalformedError, ValueError, TypeError):
+            self._quota = Quota(build(Counted, told["counted"])) if told.get("counted") else None
+        with suppress(MalformedError, ValueError, TypeError):
+            waiting = [build(Kept, one) for one in told.get("waiting", ())]
+            if waiting:
+                self._repeats().go_on(waiting, self.message, now)
 
     def submit(self, effect: Check | Prepare, now: float, given: Circumstances) -> Outcome | None:
         """Start the worker of an effect now, or with jitter where a fleet would ask its cloud together.
@@ -390,12 +396,15 @@ class Workers:
         if not answer.arrived(self._beyond) and job.message.kind in FOLLOWED_UP:
             return
         beyond = {name: why for name, why in answer.failed.items() if name in self._beyond}
+        self._repeats().told(job, answer._replace(failed=beyond), now)
+
+    def _repeats(self) -> "Redelivery":
         if self._redelivery is None:
             from costguard.agent.redelivery import Redelivery
 
             self._redelivery = Redelivery(self._host, self._record, self._holds)
         self._redelivery.attempts = int(self.config["notify"].get("attempts") or 3)
-        self._redelivery.told(job, answer._replace(failed=beyond), now)
+        return self._redelivery
 
     def _holds(self, job: TellJob) -> bool:
         """Whether no later message of its incident says something else."""

@@ -127,7 +127,7 @@ class Sentence:
         """What would happen when, and who can change it."""
         core, rules = self._state.core, self._rules
         deed = deed_of(action_of(core.incident, rules))
-        action, detail = deed.word, core.incident.detail if core.incident else ""
+        action, detail = deed.word, _brief(core.incident.detail if core.incident else "")
         if core.phase == WARNING:
             return self._countdown(action)
         if core.phase == ACTING:
@@ -171,7 +171,7 @@ class Sentence:
             return f"{being_warned(incident, rules)}; {would} {_later(rules, 'after that')}"
         if incident.by_person:
             soon = (
-                f"{action} failed ({incident.detail}) and will be retried"
+                f"{action} failed ({_brief(incident.detail)}) and will be retried"
                 if incident.attempt.failures
                 else f"{would} as soon as it is ready"
             )
@@ -181,7 +181,7 @@ class Sentence:
         stops_work = reason_of(incident).by_date and rules.policy.stop_busy
         if left <= 0 and incident.attempt.failures:
             unless = "" if stops_work else " unless work is seen"
-            return f"{action} failed ({incident.detail}) and will be retried{unless}"
+            return f"{action} failed ({_brief(incident.detail)}) and will be retried{unless}"
         when = f"in {duration(left)}, at {self._at(due)}" if left > 0 else "as soon as it is ready"
         if core.signals.unknown_since is not None and not reason_of(incident).by_date:
             when = "once every GPU can be read" if left <= 0 else f"{when}, if every GPU can be read by then"
@@ -240,6 +240,18 @@ def being_warned(incident: Incident | None, rules: Rules) -> str:
     if incident is None or (incident.announcement.attempts <= 1 and incident.announcement.effect):
         return "the warning is being sent"
     return f"the warning has reached nobody yet (try {incident.announcement.attempts} of {rules.policy.warn_attempts})"
+
+
+DETAIL_CHARACTERS = 200
+"""Of what an action said, in a sentence; all of it stands in the message and in the story."""
+
+
+def _brief(detail: str) -> str:
+    """The beginning and the end of a long text: what was done, and what came of it."""
+    if len(detail) <= DETAIL_CHARACTERS:
+        return detail
+    half = DETAIL_CHARACTERS // 2
+    return f"{detail[:half].rstrip()} … {detail[-half:].lstrip()}"
 
 
 def unreached(tries: int, only: str = "") -> str:

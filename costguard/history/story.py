@@ -204,7 +204,7 @@ def _entry(event: Event, asked: str, beside: Mapping[str, Any]) -> Entry:
     title = {
         "prepare": f"a worker plans {deed_of(action).word}, authenticates and waits",
         "confirm": f"checking the outcome of {deed_of(action).word}",
-        "abandon": f"the waiting worker was stopped; it had done nothing (attempt {data.get('effect')})",
+        "abandon": f"the waiting worker was stopped; it had requested nothing (attempt {data.get('effect')})",
         "released": f"{data.get('owner')} ran `costguard release`",
         "lost": lost_rows(data),
     }.get(event.kind, event.kind)

@@ -23,6 +23,7 @@ from costguard.masking import mask
 from costguard.notify.delivered import Delivered
 from costguard.notify.exchange import LEAST_SECONDS, exchange, watch
 from costguard.notify.failure import MAY_HAVE_ARRIVED, failure
+from costguard.notify.fitting import fitted
 from costguard.notify.markup import to_html, to_markdown
 from costguard.notify.message import Message
 from costguard.notify.terminal import clean
@@ -41,6 +42,12 @@ PAGER = "Pager Duty"
 
 SLACK = "Slack"
 
+TITLE_MARKS = 40
+"""Characters for what a service puts around a title that it takes for a part of the text."""
+
+LONGEST = {"Power Automate / Workflows (for MSTeams)": 20_000}
+"""Characters of a message that a service takes, where apprise knows less: a card of Teams has 28 kB."""
+
 OWN_MARKS = frozenset((SLACK,))
 """Services whose marks are not those of Markdown: nothing that somebody wrote could be kept from being one."""
 
@@ -52,6 +59,7 @@ class Plugin(Protocol):
     """What sends to one service, as apprise has it."""
 
     service_name: object
+    body_maxlen: int
     notify_format: object
     attachment_support: bool
     socket_connect_timeout: float
@@ -154,7 +162,7 @@ def patience(left: float) -> tuple[float, float]:
 def _handed_over(message: Message, plugin: Plugin, picture: bytes) -> bool:
     """One try. With a picture an error of the library is one of that."""
     kind = TYPES.get(message.level, NotifyType.INFO)
-    text, form = _dressed(message.body or message.title, plugin)
+    text, form = _fitted(message, plugin)
     attached = AppriseAttachment(AttachMemory(content=picture, name=PICTURE, mimetype="image/png")) if picture else None
     try:
         return bool(plugin.notify(body=text, title=message.title, notify_type=kind, body_format=form, attach=attached))
@@ -163,6 +171,17 @@ def _handed_over(message: Message, plugin: Plugin, picture: bytes) -> bool:
             raise
         exchange.log.append(f"Exception {type(error).__name__}: {error}")
         return False
+
+
+def _fitted(message: Message, plugin: Plugin) -> tuple[str, NotifyFormat]:
+    """The text as the service shows it best, in as many characters as it takes: it would refuse a longer one, title and all."""
+    text = message.body or message.title
+    room = LONGEST.get(str(plugin.service_name), plugin.body_maxlen) - len(message.title) - TITLE_MARKS
+    shown, within = _dressed(text, plugin), room
+    while len(shown[0]) > room and within > 0:  # what marks it up takes room, too
+        shown = _dressed(fitted(text, within), plugin)
+        within = within * 9 // 10
+    return shown
 
 
 def _dressed(text: str, plugin: Plugin) -> tuple[str, NotifyFormat]:

@@ -123,7 +123,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tell(
     folder: Path, history: Path, environment: dict[str, str], *urls: str, kind: str = "warning", deadline: float = 20.0,
-    again: bool = False,
+    again: bool = False, body: str = "To postpone it: `costguard hold 2h`.",
 ) -> dict[str, str]:  # fmt: skip
     """One message over one channel; what came of it."""
     path = folder / "urls"
@@ -142,7 +142,7 @@ def tell(
         "kind": kind,
         "level": "critical",
         "title": TITLE,
-        "body": "To postpone it: `costguard hold 2h`.",
+        "body": body,
         "facts": facts,
     }
     settings = {"channels": {"team": {"urls": f"file:{path}"}}}
@@ -300,6 +300,28 @@ def test_a_service_without_pictures_waits_for_none(tmp_path: Path, services: Ser
     assert (alert["source"], alert["component"]) == (os.uname().nodename, "costguard"), "not those of the library"
     assert time.monotonic() - began < pictured.WAIT_SECONDS + 6.0
     assert services.asked[0].text
+
+
+@pytest.mark.parametrize(
+    ("url", "part", "most"),
+    [
+        (f"discord://1234567890/{CANARY}{'x' * 30}/", ("content",), 2000),
+        (f"tgram://123456789:{CANARY}{'x' * 29}/1234/?image=no", ("text",), 4096),
+        (f"pagerduty://{CANARY}{'x' * 26}@{'y' * 20}", ("payload", "summary"), 1024),
+    ],
+)
+def test_what_a_program_printed_keeps_no_message_from_arriving(
+    tmp_path: Path, services: Services, history: Path, url: str, part: tuple[object, ...], most: int
+) -> None:
+    """A service refuses what is longer than it takes: the output gives way, and the command beneath it stays."""
+    services.answer = lambda _request: (200, {"ok": True, "result": {}, "status": "success"})
+    body = f"It said: {'<output_> ' * 500}\nTo postpone it: `costguard hold 2h`."
+    assert tell(tmp_path, history, services.environment, url, body=body, kind="done")["failed"] == ""
+    shown = json.loads(services.asked[0].body)
+    for name in part:
+        shown = shown[name]
+    assert most // 2 < len(shown) <= most
+    assert "costguard hold 2h" in shown
 
 
 def test_a_page_that_is_repeated_is_the_same_alert(tmp_path: Path, services: Services, history: Path) -> None:

@@ -64,6 +64,10 @@ class Crew:
         wrote(self.workers, child, json.dumps({"reached": reached, "failed": failed, **more}).encode(), now)
         ended(self.workers, child, 0, now)
 
+    def left(self) -> Any:
+        """What a guard that is killed now leaves to the next one, as it is saved."""
+        return json.loads(json.dumps(self.workers.told))
+
     @property
     def channels(self) -> list[list[str]]:
         """To which channels each message went."""
@@ -87,6 +91,23 @@ def test_the_channel_that_failed_gets_it_after_a_minute_and_the_others_not_again
         "message m1 (warning): team: arrived at try 2",
     ]
     assert crew.workers.deadline == float("inf")
+
+
+def test_what_waits_to_be_sent_again_outlives_the_guard() -> None:
+    """Killed between two tries: the next guard of the boot asks that channel, and counts on from there."""
+    crew, after = Crew(attempts=3), Crew(attempts=3)
+    crew.told(WARNING, NOW, {"wall": "1 terminal", "mail": "E-Mail"}, {"team": "HTTP 503"})
+    after.workers.go_on(crew.left(), NOW + 5.0)
+    assert after.workers.deadline == NOW + 65.0
+    after.workers.late(NOW + 65.0)
+    (job,) = after.port.jobs
+    assert (job["channels"], job["message"]["id"], job["again"]) == (["team"], "m1", True)
+    assert [one["channels"] for one in after.left()["waiting"]] == [["team"]], "also while it is being sent"
+    after.answers(NOW + 66.0, {}, {"team": "HTTP 503"})
+    after.workers.late(NOW + 300.0)
+    after.answers(NOW + 301.0, {}, {"team": "HTTP 503"})
+    assert after.port.journal[-1].endswith("given up after 3 tries: HTTP 503")
+    assert after.left()["waiting"] == []
 
 
 def test_it_is_given_up_after_as_many_tries_as_configured() -> None:
@@ -488,7 +509,7 @@ def test_a_guard_that_begins_anew_counts_on() -> None:
     for number in range(LIMIT + 3):
         begin(first.workers, Tell(f"h{number}", "held", "info", {"mode": "live"}), NOW)
     second = Crew(dry_run="few")
-    second.workers.go_on(json.loads(json.dumps(first.workers.told)))
+    second.workers.go_on(first.left(), NOW)
     begin(second.workers, would._replace(id="m2", facts={"incident": "i2", "mode": "dry-run"}), NOW + 60.0)
     begin(second.workers, Tell("h99", "held", "info", {"mode": "live"}), NOW + 60.0)
     assert second.channels == [["wall"], ["wall"]]
@@ -496,12 +517,15 @@ def test_a_guard_that_begins_anew_counts_on() -> None:
 
 
 @pytest.mark.parametrize(
-    "told", [None, 7, [], [1, 2], ["a", "b", "c", "d", "e", "f"], [0.0, 1, 1, 0.0, "", {"x": "many"}]]
-)
+    "told",
+    [None, 7, [1, 2], {}, {"counted": 7}, {"counted": [1, 2]}, {"counted": {"began": 0.0}}, {"waiting": 7}, {"waiting": [7]},
+     {"counted": None, "waiting": [{"message": {}}]}, "x"],
+)  # fmt: skip
 def test_what_was_counted_and_cannot_be_read_is_nothing(told: object) -> None:
     """A guard that begins with it writes as if it were the first one."""
     crew = Crew()
-    crew.workers.go_on(told)
+    crew.workers.go_on(told, NOW)
+    assert crew.workers.deadline == float("inf")
     begin(crew.workers, Tell("h1", "held", "info", {"mode": "live"}), NOW)
     assert crew.channels == [["wall", "team", "mail"]]
 

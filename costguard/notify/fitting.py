@@ -1,0 +1,32 @@
+"""A text that is too long for a service, in as many characters as it takes. Pure."""
+
+LEAST_CHARACTERS = 120
+"""A line that is no longer stays as it is while others can be shortened."""
+
+CUT = " …"
+RECEIPT = "Receipt: "
+RECEIPT_ELSEWHERE = f"{RECEIPT}`costguard history` shows it."
+"""Of a receipt a part is worth nothing."""
+
+
+def fitted(text: str, room: int) -> str:
+    """The same text in at most ``room`` characters: the longest lines lose their middle first, so each line still says what it is."""
+    lines = text.split("\n")
+    while sum(map(len, lines)) + len(lines) - 1 > room:
+        number = max(range(len(lines)), key=lambda line: len(lines[line]))
+        if len(lines[number]) <= LEAST_CHARACTERS:
+            return _cut("\n".join(lines), room)
+        lines[number] = _shorter(lines[number])
+    return "\n".join(lines)
+
+
+def _shorter(line: str) -> str:
+    if line.startswith(RECEIPT):
+        return RECEIPT_ELSEWHERE
+    kept = max(LEAST_CHARACTERS - 3, len(line) * 2 // 3) // 2
+    return f"{line[:kept].rstrip()}{CUT} {line[-kept:].lstrip()}"
+
+
+def _cut(whole: str, room: int) -> str:
+    """Short lines that are too many: the first ones say the most."""
+    return whole[: max(0, room - len(CUT))].rstrip() + CUT if room > len(CUT) else whole[:room]
