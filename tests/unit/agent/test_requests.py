@@ -236,3 +236,17 @@ def test_the_reason_of_a_hold_is_one_line(between: str) -> None:
     loop.run()
     (hold,) = loop.last.state.core.people.holds
     assert hold.reason == "x WARNING: this machine ends now"
+
+
+def test_what_it_was_started_with_is_for_its_administrators_alone() -> None:
+    """Its variables may hold what no other user is to read."""
+    ears = Ears()
+    host, loop = idle(ears, 200.0)
+    loop.config |= {"arguments": {"set": ["grace=5m"]}, "environment": {"COSTGUARD_SINK__URL": "https://x"}}
+    ask_at(host, 100.0, {"command": "begun"}, ALICE)
+    ask_at(host, 101.0, {"command": "begun"}, 0)
+    loop.run()
+    refused, told = (answers[0] for answers in ears.answers.values())
+    assert refused["done"] is False
+    assert "COSTGUARD" not in json.dumps(refused)
+    assert told == {"arguments": {"set": ["grace=5m"]}, "environment": {"COSTGUARD_SINK__URL": "https://x"}}
