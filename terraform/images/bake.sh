@@ -92,11 +92,14 @@ forgotten() {
   old=$(cat /etc/machine-id 2>/dev/null || true)
   rm -rf /var/lib/costguard /run/costguard /opt/costguard/.provisioned
   [ ! -e /etc/machine-id ] || : >/etc/machine-id # empty: the first boot writes a new one
+  systemctl stop systemd-random-seed.service || true # it would save another one when this machine is switched off
   rm -f /var/lib/dbus/machine-id /var/lib/systemd/random-seed /var/lib/systemd/credential.secret
+  journalctl --relinquish-var || true # else it goes on in a new file there until this machine is off
   [ -z "$old" ] || rm -rf "/var/log/journal/$old"
   rm -f /var/lib/dhcp/*.leases
   if command -v cloud-init >/dev/null; then
     cloud-init clean --logs
+    rm -f /etc/hostname # it writes the one of each machine
   fi
   if command -v cloud-init >/dev/null || command -v google_guest_agent >/dev/null; then
     rm -f /etc/ssh/ssh_host_*_key /etc/ssh/ssh_host_*_key.pub # these make new ones at the first boot

@@ -4,7 +4,7 @@ locals {
 }
 
 build {
-  sources = ["source.amazon-ebs.aws", "source.googlecompute.gcp", "source.azure-arm.azure"]
+  sources = ["source.amazon-ebs.aws", "source.googlecompute.gcp", "source.azure-arm.azure", "source.qemu.home"]
 
   provisioner "shell" {
     inline = ["mkdir -m 700 ${local.place} ${local.place}/release"]
@@ -30,10 +30,10 @@ build {
     destination = "${local.place}/bake.sh"
   }
 
-  # The name of each source is the extra of costguard that speaks to its cloud.
+  # The name of a cloud's source is the extra of costguard that speaks to it.
   provisioner "shell" {
     inline = [
-      "sudo bash ${local.place}/bake.sh --extra ${source.name} --release ${local.place}/release --config ${local.place}/config.toml ${var.air_gapped ? "--air-gapped" : ""}",
+      "sudo bash ${local.place}/bake.sh --extra ${source.name == "home" ? var.home_cloud : source.name} --release ${local.place}/release --config ${local.place}/config.toml ${var.air_gapped ? "--air-gapped" : ""}",
       "rm -rf ${local.place}",
     ]
   }

@@ -15,5 +15,9 @@ packer {
       source  = "github.com/hashicorp/azure"
       version = "~> 2"
     }
+    qemu = {
+      source  = "github.com/hashicorp/qemu"
+      version = "~> 1"
+    }
   }
 }

@@ -50,3 +50,24 @@ source "azure-arm" "azure" {
   managed_image_resource_group_name = var.azure_resource_group
   ssh_username                      = "packer"
 }
+
+# On this very computer. The key in the folder is of this build alone, and is taken out of the image.
+source "qemu" "home" {
+  iso_url                   = var.home_source
+  iso_checksum              = var.home_checksum
+  disk_image                = true
+  disk_size                 = "8G"
+  format                    = "qcow2"
+  accelerator               = var.home_accelerator
+  memory                    = 1024
+  headless                  = true
+  output_directory          = "${var.home}/image"
+  vm_name                   = "${local.image}.qcow2"
+  cd_files                  = ["${var.home}/user-data", "${var.home}/meta-data"]
+  cd_label                  = "cidata"
+  ssh_username              = var.home_user
+  ssh_private_key_file      = "${var.home}/key"
+  ssh_clear_authorized_keys = true
+  ssh_timeout               = "20m"
+  shutdown_command          = "sudo shutdown -P now"
+}

@@ -87,3 +87,39 @@ variable "azure_source" {
   type        = object({ publisher = string, offer = string, sku = string })
   default     = { publisher = "Canonical", offer = "ubuntu-24_04-lts", sku = "server" }
 }
+
+variable "home" {
+  description = "The folder that `home.sh` made; the image of this computer is put there, into image/."
+  type        = string
+  default     = "home"
+}
+
+variable "home_cloud" {
+  description = "The cloud whose library the image of this computer gets: aws, gcp or azure."
+  type        = string
+  default     = "aws"
+}
+
+variable "home_source" {
+  description = "The image for clouds to begin with on this computer, an address or a path: one with cloud-init and a server of SSH."
+  type        = string
+  default     = "https://cloud-images.ubuntu.com/noble/current/noble-server-cloudimg-amd64.img"
+}
+
+variable "home_checksum" {
+  description = "Its checksum, or where that is to be found."
+  type        = string
+  default     = "file:https://cloud-images.ubuntu.com/noble/current/SHA256SUMS"
+}
+
+variable "home_user" {
+  description = "The user of that image."
+  type        = string
+  default     = "ubuntu"
+}
+
+variable "home_accelerator" {
+  description = "How QEMU runs it: kvm; tcg works everywhere, ten times as slowly."
+  type        = string
+  default     = "kvm"
+}

@@ -50,6 +50,7 @@ case $1 in
     done
     exit 1 ;;
   stop)
+    [ "$2" = costguard.service ] || exit 0
     kill $(cat /run/guard)
     while kill -0 $(cat /run/guard) 2>/dev/null; do read -rt 0.1 <> <(:) || :; done ;;
 esac

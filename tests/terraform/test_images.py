@@ -60,12 +60,15 @@ def test_each_cloud_is_built_by_the_steps_that_are_tested() -> None:
     """A folder, the files, one script: nothing else runs on the machine that becomes the image."""
     (build,) = parsed("build")["build"]
     sources = [unquoted(one).split(".")[-1] for one in build["sources"]]
-    assert sources == list(blocks("sources", "source")) == ["aws", "gcp", "azure"], "a source has the name of its extra"
+    assert sources == list(blocks("sources", "source")) == ["aws", "gcp", "azure", "home"], (
+        "a cloud's has the name of its extra"
+    )
     steps = [(unquoted(kind), step) for one in build["provisioner"] for kind, step in one.items()]
     commands = [unquoted(line) for kind, step in steps if kind == "shell" for line in step["inline"]]
     make, bake, clean = commands
     assert (make, clean) == ("mkdir -m 700 ${local.place} ${local.place}/release", "rm -rf ${local.place}")
-    assert re.match(r"sudo bash \$\{local.place\}/bake.sh --extra \$\{source.name\} --release \S+ --config \S+ ", bake)
+    extra = re.escape('${source.name == "home" ? var.home_cloud : source.name}')
+    assert re.match(rf"sudo bash \$\{{local.place\}}/bake.sh --extra {extra} --release \S+ --config \S+ ", bake)
     sent = [unquoted(step["source"]) for kind, step in steps if kind == "file"]
     assert all((IMAGES / path.removeprefix("${path.root}/")).is_file() for path in sent if "path.root" in path)
     assert len(steps) == len(sent) + 2
@@ -74,9 +77,30 @@ def test_each_cloud_is_built_by_the_steps_that_are_tested() -> None:
 def test_the_machine_that_builds_leaves_no_key_and_has_no_rights() -> None:
     """Nothing of it may be a way into each machine of the image; Azure's agent removes the user itself."""
     sources = blocks("sources", "source")
-    assert all(sources[name]["ssh_clear_authorized_keys"] for name in ("aws", "gcp"))
+    assert all(sources[name]["ssh_clear_authorized_keys"] for name in ("aws", "gcp", "home"))
     assert sources["gcp"]["disable_default_service_account"]
     assert "iam_instance_profile" not in sources["aws"]
+
+
+def test_each_folder_for_this_computer_is_an_instance_with_a_key_of_its_own(tmp_path: Path) -> None:
+    """What the template reads is there; a second run changes nothing, so whoever has the key still gets in."""
+    for tool in ("ssh-keygen", "xorrisofs"):
+        if shutil.which(tool) is None:
+            pytest.skip(f"{tool} is not installed")
+    made = []
+    for name in ("one", "two"):
+        for _ in range(2):
+            subprocess.run(
+                ["bash", IMAGES / "home.sh", name], cwd=tmp_path, check=True, capture_output=True, timeout=60
+            )
+            made.append({path.name: path.read_bytes() for path in sorted((tmp_path / name).iterdir())})
+    assert (made[0], made[2]) == (made[1], made[3])
+    assert list(made[0]) == ["key", "key.pub", "meta-data", "seed.iso", "user-data"]
+    assert made[0]["key.pub"].strip() in made[0]["user-data"]
+    assert all(made[0][name] != made[2][name] for name in ("key", "meta-data"))
+    assert (tmp_path / "one/key").stat().st_mode & 0o077 == 0
+    read = {unquoted(path).removeprefix("${var.home}/") for path in blocks("sources", "source")["home"]["cd_files"]}
+    assert read <= made[0].keys()
 
 
 def test_an_image_is_a_dry_run_by_default() -> None:
@@ -137,6 +161,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> ImageRoot:
     root.write("var/lib/systemd/random-seed", "seed")
     root.write("var/log/journal/0123456789abcdef0123456789abcdef/system.journal", "a log")
     root.write("etc/ssh/ssh_host_ed25519_key", "a key")
+    root.write("etc/hostname", "builder\n")
     root.write("etc/ssh/sshd_config", "")
     root.program("cloud-init", SAYS.format(name="cloud-init"))
     done = root.run(BAKE)
@@ -160,7 +185,7 @@ def test_a_baked_image_has_a_service_that_was_seen_to_start(image: ImageRoot) ->
     assert "costguard.service starts it at every boot" in image.text("said")
     asked = image.text("systemctl.log").splitlines()
     assert [line for line in asked if line != "daemon-reload"] == [
-        "enable --quiet costguard.service", "restart costguard.service", "stop costguard.service",
+        "enable --quiet costguard.service", "restart costguard.service", "stop costguard.service", "stop systemd-random-seed.service",
     ]  # fmt: skip
     assert (image.folder / "etc/systemd/system/multi-user.target.wants/costguard.service").is_symlink()
     assert 'mode = "dry-run"' in image.text("etc/costguard/config.toml")
@@ -176,11 +201,11 @@ def test_nothing_of_the_machine_that_built_it_is_left(image: ImageRoot) -> None:
     gone = (
         STATE, "run/costguard", "run/costguard-bake", "etc/systemd/system/costguard.service.d",
         "var/lib/dbus/machine-id", "var/lib/systemd/random-seed", "etc/ssh/ssh_host_ed25519_key",
-        "var/log/journal/0123456789abcdef0123456789abcdef", "root/.cache/pip",
+        "var/log/journal/0123456789abcdef0123456789abcdef", "root/.cache/pip", "etc/hostname",
     )  # fmt: skip
     assert [path for path in gone if (image.folder / path).exists()] == []
     assert (image.folder / "etc/ssh/sshd_config").exists()
-    assert image.text("others.log") == "cloud-init clean --logs\n"
+    assert image.text("others.log") == "journalctl --relinquish-var\ncloud-init clean --logs\n"
 
 
 CARD = """
