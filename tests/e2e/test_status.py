@@ -117,7 +117,7 @@ def test_without_an_agent_it_says_so(tmp_path: Path, verb: list[str]) -> None:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 3
     assert done.stdout == ""
-    assert re.match(r"error: no costguard agent is running at .*nothing stops this machine", done.stderr)
+    assert re.match(r"error: no costguard agent is running at .*nothing is done when", done.stderr)
     assert "hint: start one with `costguard run`" in done.stderr
 
 
