@@ -3,6 +3,7 @@
 What nobody took of a countdown or its end is the engine's own matter: it counts as not told, and is repeated to all.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,18 +24,45 @@ LEFT_LIMIT = 6
 """Messages that the saved state has of them."""
 
 
-def _of_no_account(job: TellJob) -> bool:
-    """Whether a message is worth one try alone. Whatever an incident comes to is not: it may have overtaken what was to be sent again."""
-    facts = job.message.facts
-    return job.message.level == "info" and not (facts.get("incident") or facts.get("takes_back"))
-
-
 class Pending(NamedTuple):
     """A message that waits for its next try, and how often it was tried."""
 
     job: TellJob
     tries: int
     at: float
+
+
+ABOUT = {
+    **dict.fromkeys(("unknown_alarm", "unknown_recovered"), "unknown"),
+    **dict.fromkeys(("preflight_refused", "preflight_passed"), "plan"),
+    **dict.fromkeys(("deadline_ahead", "deadline_extended", "deadline_passed"), "deadline"),
+}
+"""What messages beside those of holds and incidents are about: of the same subject only the last one is true."""
+
+HOLDS = frozenset(("held", "hold_ended"))
+COUNTDOWN = frozenset(("warning", "countdown", "unguarded", "cancelled", "came_back", "armed", *HOLDS))
+"""Messages about whether a stop comes: a hold says it anew, and says nothing of what became of a request."""
+
+BY_ITSELF = frozenset(("finding", "weak_sign", "kept_up", "notes", "notice", "state_lost", "summary", "test"))
+"""Messages that no other one makes untrue."""
+
+
+def overtakes(later: Draft, earlier: Draft) -> bool:
+    """Whether an earlier message would be false, or out of order, once people have the later one."""
+    if {later.kind, earlier.kind} & BY_ITSELF:
+        return False
+    if ABOUT.get(later.kind) != ABOUT.get(earlier.kind):
+        return False
+    return later.kind in ABOUT or later.kind not in HOLDS or earlier.kind in COUNTDOWN
+
+
+def dated(message: Draft, wall: float) -> Draft | None:
+    """The message as it is true at that date: how long until what it announces; None once that moment is over."""
+    due = message.facts.get("due_wall")
+    if not isinstance(due, float) or "due_in_seconds" not in message.facts:
+        return message
+    left = due - wall
+    return message._replace(facts={**message.facts, "due_in_seconds": left, "wall": wall}) if left > 0.0 else None
 
 
 class Kept(NamedTuple):
@@ -55,6 +83,7 @@ class Redelivery:
         self._task = Task(host, "notify", Told)
         self._queue: list[Pending] = []
         self._sending: Pending | None = None
+        self._in_place_of: deque[str] = deque(maxlen=QUEUE_LIMIT)  # messages that have overtaken others
         self.attempts = 3
 
     def told(self, job: TellJob, answer: Told, now: float, tries: int = 1) -> None:
@@ -62,7 +91,7 @@ class Redelivery:
         lost = tuple(name for name in job.channels if name in answer.failed)
         if lost and tries == 1:
             self._say(f"not delivered: {'; '.join(f'{name}: {answer.failed[name]}' for name in lost)}", job)
-        if not lost or _of_no_account(job) or not self._holds(job):
+        if not lost or self._of_no_account(job) or not self._holds(job):
             return
         if tries >= self.attempts:
             self._say(
@@ -86,12 +115,20 @@ class Redelivery:
             Pending(job(one.message, one.channels)._replace(again=True), one.tries, now + PAUSE_SECONDS) for one in kept
         ]
 
-    def overtaken(self, incident: object, kind: str) -> None:
-        """A later message of an incident, of this kind, says what holds now: earlier ones are not sent any more."""
-        late = [one for one in self._queue if incident and one.job.message.facts.get("incident") == incident]
+    def _of_no_account(self, job: TellJob) -> bool:
+        """Whether a message is worth one try alone. What an incident comes to is not, nor what stands for one that was overtaken."""
+        facts, message = job.message.facts, job.message
+        counts = facts.get("incident") or facts.get("takes_back") or message.id in self._in_place_of
+        return message.level == "info" and not counts
+
+    def overtaken(self, by: Draft) -> None:
+        """A later message says what holds now: earlier ones about the same are not sent any more, and this one is in their place."""
+        late = [one for one in self._queue if overtakes(by, one.job.message)]
         for one in late:
-            self._say(f"{', '.join(one.job.channels)}: not sent again, overtaken by {kind}", one.job)
-        self._queue = [one for one in self._queue if one not in late]
+            self._say(f"{', '.join(one.job.channels)}: not sent again, overtaken by {by.kind}", one.job)
+        if late:
+            self._queue = [one for one in self._queue if one not in late]
+            self._in_place_of.append(by.id)
 
     @property
     def deadline(self) -> float:
@@ -112,7 +149,11 @@ class Redelivery:
         if ripe is None or self._task.running:
             return
         self._queue.remove(ripe)
-        self._sending = ripe
+        message = dated(ripe.job.message, self._host.clock().wall)
+        if message is None:
+            self._say(f"{', '.join(ripe.job.channels)}: not sent again, its time is over", ripe.job)
+            return
+        self._sending = ripe = ripe._replace(job=ripe.job._replace(message=message))
         try:
             self._task.start(ripe.job, now + deadlines.TELL.killed)
         except SpawnFailed as error:

@@ -1,6 +1,7 @@
 """The guard's short-lived workers: every effect becomes a process with a deadline and a reported outcome."""
 
 import json
+from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -33,7 +34,8 @@ RECEIPT_LIMIT = 4096
 SAME_INCIDENT_SECONDS = 2.0
 """A message leaves the machine so much later where an earlier one of the same incident is still on its way."""
 
-INCIDENTS_KEPT = 8
+LATELY_KEPT = 24
+"""Messages of which is known in which order they were told."""
 
 
 HOLDS = frozenset(("held", "hold_ended"))
@@ -78,7 +80,7 @@ class Workers:
         self._running: list[Worker] = []
         self._busy_until: dict[str, float] = {}  # by channel: when its service may be asked again
         self._quota: Quota | None = None  # made, and loaded, with the first message that leaves the machine
-        self._latest: dict[str, str] = {}  # by incident: the message that says what holds now
+        self._lately: deque[Draft] = deque(maxlen=LATELY_KEPT)  # messages in their order, without their facts
         self._redelivery: Redelivery | None = None  # made, and loaded, when a channel has failed
         self.price: Mapping[str, object] = {}
         """This machine's price, from the last plan that asked the cloud for it."""
@@ -145,10 +147,7 @@ class Workers:
     def tell(self, effect: Tell, now: float, facts: Mapping[str, object]) -> Outcome | None:
         """The same for a message to people; ``facts`` are added to its own."""
         draft = Draft(effect.id, effect.kind, effect.level, {**facts, **effect.facts})
-        if incident := str(draft.facts.get("incident") or draft.facts.get("overtakes") or ""):
-            self._latest = {**dict([*self._latest.items()][-INCIDENTS_KEPT:]), incident: draft.id}
-            if self._redelivery is not None:
-                self._redelivery.overtaken(incident, effect.kind)
+        incident = str(draft.facts.get("incident") or draft.facts.get("overtakes") or "")
         job = self.message(draft)._replace(pause=self._jitter.before_message(effect, self.config))
         why = ""
         if (
@@ -161,6 +160,10 @@ class Workers:
             job = job._replace(channels=tuple(name for name in job.channels if name not in beyond))
             if not job.channels:
                 return Outcome(now, effect.id, "delivered", proof=why)
+        if not why:  # what stays on the machine tells those nothing who wait for what they have not got
+            self._lately.append(draft._replace(facts={}))
+            if self._redelivery is not None:
+                self._redelivery.overtaken(draft)
         job = job._replace(pause=max(job.pause, self._after(effect.kind, incident, now)), waits=self._waits(now))
         worker = Worker(effect.id, "tell", Task(self._host, "notify", Told))
         worker.job, worker.held_back, worker.leaves_at = job, why, now + job.pause
@@ -407,8 +410,12 @@ class Workers:
         return self._redelivery
 
     def _holds(self, job: TellJob) -> bool:
-        """Whether no later message of its incident says something else."""
-        return self._latest.get(str(job.message.facts.get("incident") or ""), job.message.id) == job.message.id
+        """Whether no later message says something else."""
+        from costguard.agent.redelivery import overtakes
+
+        told = list(self._lately)
+        place = next((number for number, draft in enumerate(told) if draft.id == job.message.id), len(told))
+        return not any(overtakes(later, job.message) for later in told[place + 1 :])
 
     def _acted(self, worker: Worker, answer: ActionAnswer, now: float) -> Outcome | None:
         if answer.saving:

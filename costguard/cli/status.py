@@ -73,24 +73,20 @@ def _lines(report: dict[str, object], state_dir: str | None, every: float, *, as
 
 
 def _screen(report: dict[str, object], state_dir: str | None, every: float) -> None:
-    from rich.console import Group
     from rich.live import Live
-    from rich.text import Text
 
     from costguard.cli.render import clean, console
-    from costguard.cli.status_view import view
+    from costguard.cli.watch_view import screenful
 
     screen = console()
-    hint = Text(f"\nupdated every {every:g} s · Ctrl-C ends this view, not the agent", style="dim")
+    hint = f"updated every {every:g} s · Ctrl-C ends this view, not the agent"
     with Live(console=screen, screen=True, auto_refresh=False) as live:
         while True:
-            live.update(Group(view(report, screen), hint), refresh=True)
+            live.update(screenful(report, screen, hint), refresh=True)
             time.sleep(every)
             try:
                 report = reach.request(state_dir, {"command": "status"})
             except CostguardError as error:
-                lost = Text(f"NO ANSWER: {clean(error.message)}; the view below is old\n", style="bold red")
-                live.update(
-                    Group(lost, view(report, screen)), refresh=True
-                )  # on top: a small terminal cuts off the end
+                lost = f"NO ANSWER: {clean(error.message)}; the view below is old\n"
+                live.update(screenful(report, screen, hint, lost), refresh=True)
                 time.sleep(every)

@@ -18,6 +18,7 @@ from costguard.engine.rules import rules_of
 from costguard.engine.words import duration, hanging
 from costguard.engine.words import percent as share
 from costguard.notify.job import HELD_BACK
+from costguard.notify.words import gpus as joined
 from costguard.plans import VERDICT_WORDS
 
 Report = Mapping[str, Any]
@@ -40,19 +41,24 @@ WISHES = {
 
 NEW_HOLDS = "work on a GPU renews it"
 
+LEFT_OUT_WHEN_BRIEF = frozenset(("Senses", "Plans", "Agent"))
+"""What somebody who looks at a small screen can do without."""
+
 NARROW = 70
 """Columns below which a table of GPUs does not fit."""
 
 
-def view(report: Report, screen: Console) -> RenderableType:
-    """The whole screen."""
+def view(report: Report, screen: Console, *, brief: bool = False) -> RenderableType:
+    """The whole screen. ``brief``: a line for all GPUs that are alike, without their evidence, and no senses."""
     parts: list[RenderableType] = [sentence(report["sentence"], report["state"]), _rule(report), Text()]
     if report["gpus"]:
-        parts += [_gpus(report, screen), Text()]
+        parts += [_alike(report) if brief else _gpus(report, screen), Text()]
     facts = Table.grid(padding=(0, 2))
     facts.add_column(no_wrap=True, style="bold")
     facts.add_column(overflow="fold", ratio=1)
     for title, lines in _facts(report):
+        if brief and title in LEFT_OUT_WHEN_BRIEF:
+            continue
         facts.add_row(title, Group(*lines))
     return Group(*parts, facts)
 
@@ -99,6 +105,17 @@ def _gpus(report: Report, screen: Console) -> RenderableType:
     for gpu in _rows(report):
         load = bar(gpu.load, width, gpu.colour, unicode=unicode)
         table.add_row(gpu.label, Text(gpu.state, style=gpu.colour), load, percent(gpu.load), gpu.evidence)
+    return table
+
+
+def _alike(report: Report) -> RenderableType:
+    """One line for all GPUs in the same state with the same load."""
+    alike: dict[tuple[str, str, str], list[str]] = {}
+    for gpu in _rows(report):
+        alike.setdefault((gpu.state, gpu.colour, percent(gpu.load)), []).append(gpu.label)
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for (state, colour, load), labels in alike.items():
+        table.add_row(joined(labels), Text(state, style=colour), load)
     return table
 
 

@@ -5,6 +5,7 @@ from costguard.engine.policy import Policy
 from costguard.engine.rules import SHORT_GAP_SECONDS, Rules, reached
 from costguard.engine.state import Core, Incident, State
 from costguard.engine.window import NEVER
+from costguard.engine.words import several
 
 
 def obstacle(core: Core, rules: Rules) -> str:
@@ -14,7 +15,9 @@ def obstacle(core: Core, rules: Rules) -> str:
     if message := forbidden(core, rules):
         return message
     if core.people.holds:
-        return f"held by {max(core.people.holds, key=lambda hold: hold.until).owner}"  # whose hold ends last
+        last = max(core.people.holds, key=lambda hold: hold.until).owner  # whose hold ends last
+        others = len(core.people.holds) - 1
+        return f"held by {last}" + (f" and {several(others, 'other')}" if others else "")
     return ""
 
 

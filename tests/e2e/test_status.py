@@ -149,7 +149,7 @@ def test_watch_shows_a_screen_and_survives_the_agent(agent: Agent) -> None:
     with Terminal(command, agent.environment | {"TERM": "xterm-256color"}, rows=12) as terminal:
         terminal.until(r"quiet for")
         agent.gpus.set(0, util=62, power=480)
-        assert terminal.until(r"busy for \d+s +█").count("Keeps it up") == 1
+        assert terminal.until(r"busy for \d+s +62 %").count("Keeps it up") == 1
         agent.stop()
         terminal.until(r"NO ANSWER: no costguard agent is running")
         terminal.interrupt()

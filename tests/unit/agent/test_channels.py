@@ -11,7 +11,7 @@ from costguard.agent.redelivery import QUEUE_LIMIT
 from costguard.agent.workers import Workers
 from costguard.engine import deadlines
 from costguard.engine.effects import Tell
-from costguard.host.ports import SpawnFailed
+from costguard.host.ports import Instant, SpawnFailed
 from tests.unit.agent.crew import begin, ended, wrote
 
 NOW = 100.0
@@ -30,6 +30,10 @@ class Port:
         self.killed: list[int] = []
         self.journal: list[str] = []
         self.full = False
+        self.wall = 1.7e9
+
+    def clock(self) -> Instant:
+        return Instant(0.0, 0.0, self.wall, None)
 
     def spawn(self, program: str, job: bytes) -> int:
         assert program == "notify"
@@ -193,13 +197,65 @@ def test_a_worker_that_died_told_nobody() -> None:
 
 
 def test_a_later_message_of_the_incident_overtakes_it() -> None:
-    """Nobody reads that the machine will stop after it was cancelled; another incident is another matter."""
+    """Nobody reads that the machine will stop after it was cancelled; what was found out meanwhile is another matter."""
     crew = Crew()
     crew.told(WARNING, NOW, {"mail": "x"}, {"team": "HTTP 503"})
-    crew.told(Tell("m9", "warning", "critical", {"incident": "i9"}), NOW + 1.0, {"mail": "x"}, {"team": "HTTP 503"})
+    crew.told(Tell("m9", "finding", "warning", {}), NOW + 1.0, {"mail": "x"}, {"team": "HTTP 503"})
     crew.told(Tell("m2", "cancelled", "info", {"incident": "i1"}), NOW + 5.0, {"wall": "x", "team": "y"}, {})
     crew.workers.late(NOW + 61.0)
     assert [job["message"]["id"] for job in crew.port.jobs] == ["m1", "m9", "m2", "m9"]
+
+
+TAKEN, REFUSED = {"mail": "x"}, {"team": "HTTP 503"}
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "sent_again"),
+    [
+        (Tell("m1", "held", "info", {"takes_back": "warning"}), Tell("m2", "hold_ended", "info", {}), "m2"),
+        (
+            Tell("m1", "held", "info", {"takes_back": "warning"}),
+            Tell("m2", "warning", "warning", {"incident": "i2"}),
+            "m2",
+        ),
+        (
+            Tell("m1", "cancelled", "info", {"incident": "i1"}),
+            Tell("m2", "warning", "warning", {"incident": "i2"}),
+            "m2",
+        ),
+        (Tell("m1", "unknown_alarm", "critical", {}), Tell("m2", "unknown_recovered", "info", {}), "m2"),
+        (Tell("m1", "preflight_refused", "critical", {}), Tell("m2", "preflight_passed", "info", {}), "m2"),
+        (Tell("m1", "deadline_ahead", "warning", {}), Tell("m2", "deadline_extended", "info", {}), "m2"),
+        (Tell("m1", "failed", "critical", {"incident": "i1"}), Tell("m2", "held", "info", {}), "m1"),
+        (Tell("m1", "unknown_alarm", "critical", {}), Tell("m2", "warning", "warning", {"incident": "i2"}), "both"),
+    ],
+)
+def test_of_what_contradicts_itself_only_the_last_is_sent_again(earlier: Tell, later: Tell, sent_again: str) -> None:
+    """A channel that comes back reads how it stands, never what was so before, whichever incident it belonged to."""
+    crew = Crew()
+    crew.told(earlier, NOW, TAKEN, REFUSED)
+    crew.told(later, NOW + 5.0, TAKEN, REFUSED)
+    for moment in (61.0, 66.0):
+        crew.workers.late(NOW + moment)
+        if len(crew.port.jobs) > 2:
+            crew.answers(NOW + moment, {"team": "Slack"}, {})
+    again = [job["message"]["id"] for job in crew.port.jobs[2:]]
+    assert again == {"both": ["m1", "m2"]}.get(sent_again, [sent_again])
+
+
+def test_what_is_sent_again_says_how_long_it_is_until_then() -> None:
+    """Not how long it was at the first try; and what is over by then is not announced any more."""
+    crew = Crew()
+    countdown = {"incident": "i1", "due_in_seconds": 100.0, "due_wall": 1.7e9 + 100.0}
+    crew.told(Tell("m1", "countdown", "warning", countdown), NOW, TAKEN, REFUSED)
+    crew.port.wall += 60.0
+    crew.workers.late(NOW + 60.0)
+    assert crew.port.jobs[-1]["message"]["facts"]["due_in_seconds"] == 40.0
+    crew.answers(NOW + 61.0, {}, REFUSED)
+    crew.port.wall += 120.0
+    crew.workers.late(NOW + 181.0)
+    assert len(crew.port.jobs) == 2
+    assert crew.port.journal[-1].endswith("team: not sent again, its time is over")
 
 
 def test_a_worker_that_hangs_or_cannot_be_started_is_a_try() -> None:
@@ -221,7 +277,7 @@ def test_a_service_that_is_away_for_long_fills_no_memory() -> None:
     """The latest messages are kept."""
     crew = Crew()
     for number in range(QUEUE_LIMIT + 5):
-        crew.told(Tell(f"m{number}", "reminder", "critical", {}), NOW, {"mail": "x"}, {"team": "HTTP 503"})
+        crew.told(Tell(f"m{number}", "kept_up", "critical", {}), NOW, {"mail": "x"}, {"team": "HTTP 503"})
     assert crew.workers._redelivery is not None
     assert [one.job.message.id for one in crew.workers._redelivery._queue] == [
         f"m{n}" for n in range(5, QUEUE_LIMIT + 5)
