@@ -258,7 +258,7 @@ SENTENCES = {
     "a veto": "ARMED: host: bob types at pts/3; warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
     "an escape hatch": "HELD: host: bob types at pts/3; tag: costguard-hold is set.",
     "the administrator": "HELD: the GPU quiet for 1m 40s; the administrator holds it: exam week.",
-    "held": "HELD: the GPU quiet for 1m 50s; held by bob until 00:15 UTC.",
+    "held": "HELD: the GPU quiet for 1m 50s; held by bob and 1 other until 00:15 UTC.",
     "announced": "HELD: the GPU quiet for 1m 50s; the cloud has announced that it will reclaim or interrupt this machine.",
     "a deadline ahead": "ARMED: 0000:00:00.0 is busy; warning at 22:30 UTC (the deadline), stop 1m later, unless work is seen.",
     "a deadline has passed": "ARMED: 0000:00:00.0 is busy; the deadline has passed; warning once no work was seen for 5m, stop 1m later.",
