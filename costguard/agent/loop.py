@@ -140,6 +140,7 @@ class Loop:
         self.summary = SummaryPart(
             host, config, jitter_of(boot.instance), self._trouble,
             write=self.workers.message, record=self.history.delivery, facts=self._message_facts, flush=self.flush,
+            repeat=self.workers.repeat,
         )  # fmt: skip
         self._parts: tuple[Part[Any], ...] = (
             self.history,

@@ -118,7 +118,12 @@ class Redelivery:
     def _of_no_account(self, job: TellJob) -> bool:
         """Whether a message is worth one try alone. What an incident comes to is not, nor what stands for one that was overtaken."""
         facts, message = job.message.facts, job.message
-        counts = facts.get("incident") or facts.get("takes_back") or message.id in self._in_place_of
+        counts = (
+            facts.get("incident")
+            or facts.get("takes_back")
+            or message.id in self._in_place_of
+            or message.kind == "summary"
+        )
         return message.level == "info" and not counts
 
     def overtaken(self, by: Draft) -> None:

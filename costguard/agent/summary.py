@@ -30,21 +30,22 @@ AGAIN_SECONDS = 3600.0
 
 Write = Callable[[Draft, tuple[str, ...]], TellJob]
 Facts = Callable[[], Mapping[str, object]]
+Repeat = Callable[[Draft, Told], None]
 
 
 class SummaryPart(Part[Told]):
     """Sends a summary daily or weekly. ``jitter`` (0 to 1): a fleet does not write at the same second.
 
-    ``flush`` has the history written, and says whether something still is.
+    ``flush`` has the history written, and says whether something still is. ``repeat`` sends a message again to whom it failed.
     """
 
     def __init__(
         self, host: Host, config: Mapping[str, Any], jitter: float, report: Report, *, write: Write, record: Record, facts: Facts,
-        flush: Callable[[], bool],
+        flush: Callable[[], bool], repeat: Repeat,
     ) -> None:  # fmt: skip
         super().__init__(host, "notify", Told, report)
         self._jitter, self._write, self._record, self._facts = jitter, write, record, facts
-        self._draft = Draft("", "summary")
+        self._draft, self._repeat = Draft("", "summary"), repeat
         self._flush, self._flushed = flush, False
         self._due_wall = 0.0  # the first worker says whether one is due
         self._look_at = host.clock().boot + FIRST_AFTER_SECONDS
@@ -104,6 +105,9 @@ class SummaryPart(Part[Told]):
         if answer.failed and not answer.reached:
             self._again(now, "; ".join(answer.failed.values()))
             return
+        if answer.failed and answer.beside:  # the next one begins where this ends: who missed it gets it as it was sent
+            key, title, body = (str(answer.beside.get(name) or "") for name in ("id", "title", "body"))
+            self._repeat(Draft(key, "summary", title=title, body=body, dry_run=self._mode != "live"), answer)
         self._due_wall = next_due(now.wall, self._every) + self._jitter * self._spread
         self._wait(now)
 

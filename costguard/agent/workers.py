@@ -401,6 +401,11 @@ class Workers:
         beyond = {name: why for name, why in answer.failed.items() if name in self._beyond}
         self._repeats().told(job, answer._replace(failed=beyond), now)
 
+    def repeat(self, draft: Draft, answer: Told) -> None:
+        """Send a message that is not the engine's again, to the channels that did not take it."""
+        job = self.message(draft, tuple(answer.failed))
+        self._repeats().told(job, answer, self._host.clock().boot)
+
     def _repeats(self) -> "Redelivery":
         if self._redelivery is None:
             from costguard.agent.redelivery import Redelivery

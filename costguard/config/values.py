@@ -159,7 +159,8 @@ def names(value: object) -> tuple[str, ...]:
 def moment(text: str, now: float) -> float:
     """The date that a person means at ``now``: ``18:00`` is the next one by this machine's clock, ``2027-01-31 18:00`` that day's.
 
-    A date may carry its offset (RFC 3339). In seconds since the epoch; raises ValueError with what is wrong.
+    A date may carry its offset (RFC 3339); without one, a time that the clocks show twice is the later one, so that a hold is not
+    too short. In seconds since the epoch; raises ValueError with what is wrong.
     """
     written = text.strip()
     if found := _CLOCK.fullmatch(written):
@@ -168,11 +169,16 @@ def moment(text: str, now: float) -> float:
             day = today.replace(hour=int(found[1]), minute=int(found[2]))
         except ValueError:
             raise ValueError(f"{text!r} is no time of a day") from None
-        return day.timestamp() if day.timestamp() > now else (day + timedelta(days=1)).timestamp()
+        return _latest(day) if _latest(day) > now else _latest(day + timedelta(days=1))
     try:
-        return datetime.fromisoformat(written).timestamp()
+        return _latest(datetime.fromisoformat(written))
     except (ValueError, OverflowError):
         raise ValueError(f"{text!r} is neither a time of a day nor a date") from None
+
+
+def _latest(date: datetime) -> float:
+    """Of what a local time may mean on the night when clocks change, the later moment."""
+    return max(date.replace(fold=0).timestamp(), date.replace(fold=1).timestamp())
 
 
 def show_seconds(value: float) -> str:

@@ -35,7 +35,8 @@ def main() -> int:
 def tell(job: TellJob) -> Told:
     """Compose and deliver a message; when a first try reaches nobody, the text goes to the journal."""
     draft = job.message
-    if draft.kind == "summary":
+    made_here = draft.kind == "summary" and draft.title is None  # else it was made before, and somebody missed it
+    if made_here:
         from costguard.notify import summary  # it reads the history
 
         found = summary.due(draft, time.time())
@@ -56,8 +57,9 @@ def tell(job: TellJob) -> Told:
     told = deliver(delivery, channels)
     beyond = [name for name in channels if channel_settings(job.settings, name)]
     if told.arrived(beyond):
-        if draft.kind == "summary":
+        if made_here:
             _summarized(draft)
+            beside = {"id": message.id, "title": message.title, "body": message.body}
     elif draft.kind != "summary" and not job.again:
         reached_nobody(message, told)
     return told._replace(beside=beside)

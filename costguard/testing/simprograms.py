@@ -425,6 +425,10 @@ class Notifier(Program):
         reached = dict.fromkeys(channels, "1 terminal (pts/0)")
         fate = Told(reached) if delivered else Told(failed=dict.fromkeys(channels, "no terminal takes it"))
         fate = fate._replace(beside=HELD_BY if message["kind"] in KINDS else {})
+        if self.fault == "partly":  # one channel takes it, and the others do not
+            lost = dict.fromkeys(channels[1:], "HTTP 503")
+            made = {"id": "summary-1", "title": "what it did", "body": "in a day"}
+            fate = Told({channels[0]: "JSON"}, lost, beside=made if message["kind"] == "summary" else {})
         if self.fault == "die_after":  # people got it, and the guard does not hear so
             self.end(delay + 0.01, -9)
             return

@@ -496,3 +496,15 @@ def test_a_mail_password_never_goes_in_clear_unless_its_owner_says_so(tmp_path: 
     assert "would go over the network in clear (write mailtos://" in answer["failed"]["bare"]
     assert "clear" not in answer["failed"]["asked"]
     assert CANARY not in printed
+
+
+def test_a_summary_that_was_made_before_goes_out_as_it_is(tmp_path: Path) -> None:
+    """Somebody missed it: the history is not asked anew, which may be gone on since."""
+    with Receiver() as web:
+        threading.Thread(target=web.serve_forever, daemon=True).start()
+        urls = written(tmp_path, "urls", f"json://127.0.0.1:{web.server_port}/fine/x")
+        answer, _ = tell(tmp_path, {"team": {"urls": urls}}, kind="summary", level="info")
+        web.stopped.set()
+        web.shutdown()
+    assert answer["reached"] == {"team": "JSON"}
+    assert web.bodies["fine"]["title"] == "box stops at 15:40"

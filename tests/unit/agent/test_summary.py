@@ -118,3 +118,43 @@ def test_one_that_reached_nobody_is_tried_again_in_an_hour() -> None:
     moments = [boot for boot, _, _ in letters.asked]
     assert [arrived for _, _, arrived in letters.asked[:4]] == [False, False, False, True]
     assert moments[1] - moments[0] == pytest.approx(AGAIN_SECONDS, abs=130.0)
+
+
+class Misses(Faults):
+    """Of the channels that get the first message all but one miss it."""
+
+    def __init__(self) -> None:
+        self.missed = False
+
+    def take(self, subject: str, host: SimHost) -> str:
+        if subject == "notify" and not self.missed:
+            self.missed = True
+            return "partly"
+        return ""
+
+
+class Titles(Letters):
+    """When summaries were sent, and their titles: None for one that is still to be made."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.titles: list[tuple[float, str | None]] = []
+
+    def message(self, now: Instant, message: dict[str, Any], arrived: bool) -> None:
+        self.titles.append((now.boot, message.get("title")))
+
+
+def test_a_channel_that_missed_it_gets_it_as_it_was_made() -> None:
+    """The next summary begins where this one ends: without that, the channel would never hear of the time between."""
+    letters = Titles()
+    host = SimHost(Machine(gpus=1, script=WORK), seed=3, until=3600.0, watch=letters, faults=Misses())
+    config = effective(interval=60.0)
+    two = {**CHANNELS, "mail": {"urls": "env:MAIL", "level": "info", "kinds": []}}
+    config["notify"] = {**config["notify"], "local": [], "channels": two, "summary": "weekly"}
+    try:
+        Loop(host, config, host.start()).run()
+    except SimOff:
+        host.die()
+    (first, made), (again, title) = letters.titles
+    assert (made, title) == (None, "what it did")
+    assert again - first == pytest.approx(60.0, abs=10.0)

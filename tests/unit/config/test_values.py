@@ -171,3 +171,25 @@ def test_what_is_no_moment(text: str) -> None:
     """It is named, not guessed."""
     with pytest.raises(ValueError, match=re.escape(repr(text))):
         values.moment(text, 1.8e9)
+
+
+@pytest.mark.parametrize(
+    ("text", "now", "meant"),
+    [
+        ("02:30", "2026-10-24T22:00:00+00:00", "2026-10-25T01:30:00+00:00"),
+        ("2026-10-25T02:50", "2026-10-25T01:40:00+00:00", "2026-10-25T01:50:00+00:00"),
+        ("02:30", "2026-03-28T23:00:00+00:00", "2026-03-29T01:30:00+00:00"),
+    ],
+)
+def test_a_time_that_the_clocks_show_twice_is_the_later_one(
+    monkeypatch: pytest.MonkeyPatch, text: str, now: str, meant: str
+) -> None:
+    """A hold until then is rather an hour too long than too short; one that they never show is an hour later, too."""
+    monkeypatch.setenv("TZ", "CET-1CEST,M3.5.0,M10.5.0/3")
+    time.tzset()
+    try:
+        found = values.moment(text, datetime.fromisoformat(now).timestamp())
+    finally:
+        monkeypatch.undo()
+        time.tzset()
+    assert found == datetime.fromisoformat(meant).timestamp()
