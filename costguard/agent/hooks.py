@@ -62,6 +62,8 @@ class Hooks(Part[ActionAnswer]):
             self._add(Occasion("armed", core.boot_id, given=given))
         if core.phase == WARNING and now is not None and (was is None or was.id != now.id):
             self._add(Occasion("warning", now.id, now.id, now.reason, given))
+        if before.notice.due is not None and core.notice.due is None and self._settings.get("pre_stop"):
+            self._add(Occasion("undo", f"notice-{before.notice.due:.0f}", reason="interruption", given=given))
         if was is None or core.phase == before.phase:
             return
         if before.phase == WARNING and core.phase == WATCHING:

@@ -75,6 +75,8 @@ def _detail(effect: Tell) -> str:
         subjects = effect.facts.get("subjects")
         named = ", ".join(map(str, subjects)) if isinstance(subjects, list | tuple) else ""
         detail = f"{named}: {effect.facts.get('text')}"
+    elif effect.kind == "notes":
+        detail = effect.facts.get("text")
     elif effect.kind == "weak_sign":
         detail = effect.facts.get("sign")
     elif effect.kind == "kept_up":

@@ -221,6 +221,10 @@ def _expire(turn: Turn) -> None:
             turn.tell("hold_ended", "info", owner=last.owner, hold=last.reason)
     if due is not None and turn.at > due + NOTICE_KEPT_SECONDS:
         turn.notice = turn.core.notice._replace(due=None)
+        turn.tell("notes", "info", text=NOTICE_OVER, takes_back="critical")
+
+
+NOTICE_OVER = "what the cloud announced has not come, and its moment is over; the machine's own rules go on"
 
 
 def _date_stops(turn: Turn) -> None:

@@ -25,10 +25,12 @@ class Broken(Faults):
         return self.word if subject == "hook" else ""
 
 
-def announced(word: str = "", hooks: dict[str, Any] | None = None, **policy: Any) -> tuple[SimHost, Journal]:
+def announced(
+    word: str = "", hooks: dict[str, Any] | None = None, until: float = 1500.0, **policy: Any
+) -> tuple[SimHost, Journal]:
     """A machine at work; after 1000 s the cloud announces its end, twice."""
     journal = Journal()
-    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=1500.0, watch=journal, faults=Broken(word))
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=until, watch=journal, faults=Broken(word))
     given = {"pre_stop": ["/usr/bin/save"], "timeout": 90.0} if hooks is None else hooks
     loop = Loop(host, {**effective(**{"mode": "live", **policy}), "hooks": given}, host.start())
     for moment in (1000.0, 1010.0):
@@ -55,6 +57,14 @@ def test_its_failure_is_said(word: str) -> None:
     """Nobody finds out otherwise, because the machine is gone soon."""
     _host, journal = announced(word)
     assert len([line for line in journal.lines if line.startswith("<3>")]) == 1
+
+
+@pytest.mark.parametrize(("hooks", "ran"), [({"pre_stop": ["/x"]}, ["pre_stop", "undo"]), ({}, [])])
+def test_what_the_cloud_announced_and_did_not_do_is_taken_back(hooks: dict[str, Any], ran: list[str]) -> None:
+    """A node that was drained for it takes work again, and people hear that it is over."""
+    host, journal = announced(hooks={**hooks, "undo": ["/y"], "timeout": 90.0}, until=2500.0)
+    assert [job.get("step", "pre_stop") for _, job in host.world.saved] == ran
+    assert len([line for line in journal.lines if "has not come, and its moment is over" in line]) == 1
 
 
 def test_it_needs_to_be_configured_and_live() -> None:
