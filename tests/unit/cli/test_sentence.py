@@ -70,7 +70,7 @@ def test_a_hold_until_tomorrow_has_a_date() -> None:
     host.world.at(90.0, lambda: ask(1002, 600.0))
     loop.run()
     words = str(loop.last.sentence)
-    assert re.search(r"held by uid 1001 until 20\d\d-\d\d-\d\d \d\d:\d\d \S+\.", words), words
+    assert re.search(r"held by uid 1001 and 1 other until 20\d\d-\d\d-\d\d \d\d:\d\d \S+\.", words), words
 
 
 def test_without_a_warning_time_nobody_is_promised_one() -> None:
