@@ -22,12 +22,12 @@ def duration(seconds: float) -> str:
 def clock(wall: float, now: float | None = None) -> str:
     """A date as local time of day with its zone, ``15:42 CET``; half a day or more away from ``now`` with its day."""
     far = now is not None and abs(wall - now) >= FAR_SECONDS
-    return time.strftime("%Y-%m-%d %H:%M %Z" if far else "%H:%M %Z", time.localtime(wall))
+    return time.strftime("%Y-%m-%d %H:%M %Z" if far else "%H:%M %Z", time.localtime(round(wall)))
 
 
 def hour(wall: float) -> str:
     """The time of day alone, for a column whose zone is named elsewhere."""
-    return time.strftime("%H:%M", time.localtime(wall))
+    return time.strftime("%H:%M", time.localtime(round(wall)))
 
 
 def percent(share: float) -> str:
