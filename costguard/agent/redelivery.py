@@ -11,7 +11,7 @@ from costguard.agent.task import NEVER, NOT_IN_TIME, Task, TaskError
 from costguard.engine import deadlines
 from costguard.engine.words import several
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
-from costguard.notify.job import Draft, TellJob, Told
+from costguard.notify.job import HOLDS, Draft, TellJob, Told
 
 if TYPE_CHECKING:
     from costguard.agent.recorder import Record
@@ -39,7 +39,6 @@ ABOUT = {
 }
 """What messages beside those of holds and incidents are about: of the same subject only the last one is true."""
 
-HOLDS = frozenset(("held", "hold_ended"))
 COUNTDOWN = frozenset(("warning", "countdown", "unguarded", "cancelled", "came_back", "armed", *HOLDS))
 """Messages about whether a stop comes: a hold says it anew, and says nothing of what became of a request."""
 

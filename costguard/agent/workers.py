@@ -17,7 +17,7 @@ from costguard.engine.attempt import ENDS
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
-from costguard.notify.job import HELD_BACK, IN_DOUBT, UNHEARD, Draft, TellJob, Told, access
+from costguard.notify.job import HELD_BACK, HOLDS, IN_DOUBT, UNHEARD, Draft, TellJob, Told, access
 from costguard.plans import Plan
 from costguard.process.wire import plain, to_line
 
@@ -37,9 +37,6 @@ SAME_INCIDENT_SECONDS = 2.0
 LATELY_KEPT = 24
 """Messages of which is known in which order they were told."""
 
-
-HOLDS = frozenset(("held", "hold_ended"))
-"""Kinds of messages that say whether somebody holds the machine: read in their order, and before the next warning."""
 
 FOLLOWED_UP = frozenset(("warning", *ENDS.values(), "failed"))
 """Kinds of messages that the engine itself repeats while nobody took them."""
@@ -147,6 +144,10 @@ class Workers:
     def tell(self, effect: Tell, now: float, facts: Mapping[str, object]) -> Outcome | None:
         """The same for a message to people; ``facts`` are added to its own."""
         draft = Draft(effect.id, effect.kind, effect.level, {**facts, **effect.facts})
+        if effect.facts.get("told_again"):
+            from costguard.agent.redelivery import dated
+
+            draft = dated(draft, self._host.clock().wall) or draft
         incident = str(draft.facts.get("incident") or draft.facts.get("overtakes") or "")
         job = self.message(draft)._replace(pause=self._jitter.before_message(effect, self.config))
         why = ""

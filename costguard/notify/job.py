@@ -66,6 +66,9 @@ def access(config: Mapping[str, Any]) -> CloudAccess | None:
     return CloudAccess.of(config) if stored else None
 
 
+HOLDS = frozenset(("held", "hold_ended"))
+"""Kinds of messages that say whether somebody holds the machine: read in their order, and before the next warning."""
+
 IN_DOUBT = "it may have arrived"
 """How it ends in words why nobody knows what became of a message."""
 
