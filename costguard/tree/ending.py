@@ -28,8 +28,11 @@ class Ending:
         now: float,
         say: Callable[[str], None],
         folders: Iterable[str] = (),
+        sweep: Callable[[], None] = lambda: None,
     ) -> None:
+        """``sweep`` kills whoever forks faster than /proc can be read."""
         self._find, self._say, self._folders = find, say, [folder for folder in folders if folder]
+        self._sweep = sweep
         self._refused: set[tuple[int, int]] = set()
         self.kill_at = now + finish.grace
         self.next = now + AGAIN_SECONDS
@@ -61,6 +64,7 @@ class Ending:
                 group.kill(folder)
             for process in members:
                 self._send(process, signal.SIGKILL)
+            self._sweep()
             if now >= self.kill_at + GIVEN_UP_SECONDS or all(process.key in self._refused for process in members):
                 self._say(f"{several(len(members), 'process', 'processes')} could not be ended: {named(members)}")
                 return True

@@ -12,6 +12,7 @@ import select
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 from costguard.engine.words import percent, several, spell
 from costguard.host.clock import boot_clock
@@ -40,6 +41,9 @@ FORWARDED = (
 )
 ENDING = frozenset({signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 """Those of which the second one of a kind is meant: it ends the tree."""
+
+SWEEP_SECONDS = 0.05
+"""For so long at once children are killed as fast as they come."""
 
 SECOND_WITHIN_SECONDS = 30.0
 SECOND_KEY_WITHIN_SECONDS = 5.0
@@ -311,7 +315,22 @@ class Launcher:
         self._end(finish)
 
     def _end(self, finish: Finish) -> None:
-        self._ending = Ending(self._members, finish, boot_clock(), self._speech.say, [self._tree.folder])
+        self._ending = Ending(self._members, finish, boot_clock(), self._speech.say, [self._tree.folder], self._sweep)
+
+    def _sweep(self) -> None:
+        """SIGKILL every child, over and over for a moment: one that forks its successor and exits is gone before it can be looked at.
+
+        Only this process collects them, so no number is another one's by then.
+        """
+        end = boot_clock() + SWEEP_SECONDS
+        while boot_clock() < end:
+            self._reap()
+            left = self._tree.children(self._watching.pid)
+            if not left:
+                return
+            for pid in left:
+                with suppress(OSError):  # another user's by now
+                    os.kill(pid, signal.SIGKILL)
 
     def _how(self, finish: Finish) -> str:
         count = several(len(self._members()), "process", "processes")

@@ -34,6 +34,11 @@ class OwnTree:
         self.foreign = tuple(sorted(before[pid].key for pid in processes.below([self._pid], before)))
         """Who was there before the command, as a shell leaves its children to what it becomes."""
 
+    def children(self, watcher: int = 0) -> list[int]:
+        """The launcher's own children as the kernel keeps them, dead ones too: an orphan of the tree is one of them at once."""
+        without = {watcher, *(pid for pid, born in self.foreign if (now := processes.find(pid)) and now.born == born)}
+        return [pid for pid in processes.children(self._pid) if pid not in without]
+
     def members(self, watcher: int = 0) -> list[Process]:
         """Everybody who lives now."""
         known = processes.table()
@@ -41,6 +46,10 @@ class OwnTree:
         found = processes.below([self._pid], known, frozenset({watcher, *foreign}))
         if self.folder:
             found |= set(group.members(self.folder))
+        for pid in self.children(watcher):  # whoever was forked while /proc was read, and has lost its parent since
+            if pid not in known and (process := processes.find(pid)) is not None:
+                known[pid] = process
+                found.add(pid)
         return [known[pid] for pid in sorted(found - {self._pid}) if pid in known]
 
 

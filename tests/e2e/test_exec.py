@@ -460,3 +460,28 @@ def test_a_signal_that_was_ignored_stays_ignored(guarded: Guarded) -> None:
     assert process.poll() is None
     process.terminate()
     assert process.wait(PATIENCE) == 143
+
+
+SUCCESSORS = """
+import os, signal, sys, time
+for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+    signal.signal(number, signal.SIG_IGN)
+if os.fork() == 0:
+    while True:
+        if os.fork():
+            os._exit(0)
+        os.setsid()
+        time.sleep(float(sys.argv[1]))
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("seconds", ["0.003", "0.02"])
+def test_who_forks_a_successor_and_exits_faster_than_anybody_looks_is_ended(guarded: Guarded, seconds: str) -> None:
+    """A chain of processes of a few milliseconds: the kernel knows that the launcher has a child, whatever /proc showed."""
+    guarded.gpus.set(util=90)
+    code, _out, err = guarded.run(*QUICK, "--grace", "0.3", *python(SUCCESSORS, seconds))
+    assert code == 3
+    assert "the command ended and left " in err
+    left = [guarded.ours() for _ in range(25)]  # one look may miss it
+    assert not any(left), "it was over when the launcher returned"
