@@ -472,7 +472,8 @@ if os.fork() == 0:
             os._exit(0)
         os.setsid()
         time.sleep(float(sys.argv[1]))
-sys.exit(3)
+time.sleep(0.4)
+os._exit(3)
 """
 
 
