@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
 from costguard.engine.words import percent, several, spell
@@ -56,7 +56,9 @@ GUARDED_WITHIN_SECONDS = 60.0
 class Launcher:
     """One command and its tree."""
 
-    def __init__(self, job: LaunchJob) -> None:
+    def __init__(self, job: LaunchJob, inherited: Sequence[int] = ()) -> None:
+        """``inherited``: open files that are the command's, beside standard input, output and error."""
+        self._inherited = inherited
         self._job = job
         self._speech = Speech(2, stamped=job.debug)
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -123,7 +125,7 @@ class Launcher:
         leader = find(self._leader)
         self._group = leader.group if leader is not None else 0
         self._watching.write(self._launched)
-        _let_go()
+        _let_go(self._inherited)
         return None
 
     def _not_started(self, number: int) -> int:
@@ -355,8 +357,11 @@ def _has_terminal() -> bool:
     return True
 
 
-def _let_go() -> None:
-    """Leave input and output to the command alone: a pipe that it closes must end for whoever is at its other end."""
+def _let_go(inherited: Iterable[int]) -> None:
+    """Leave what was open to the command alone: a pipe, a lock or a terminal that it closes must end for whoever is at its other end."""
+    for fd in inherited:
+        with suppress(OSError):
+            os.close(fd)
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 0)
     os.dup2(nowhere, 1)
@@ -365,10 +370,21 @@ def _let_go() -> None:
 
 def main() -> int:
     """Run the job whose descriptor is the one argument."""
+    listed = [int(name) for name in os.listdir("/proc/self/fd") if int(name) > 2 and name != sys.argv[1]]
+    inherited = [fd for fd in listed if _is_open(fd)]
     with open(int(sys.argv[1]), "rb") as file:
         job = from_line(LaunchJob, file.read())
     fill_standard(inheritable=False)
-    return Launcher(job).run()
+    return Launcher(job, inherited).run()
+
+
+def _is_open(fd: int) -> bool:
+    """Whether it still is: that of the list itself is not."""
+    try:
+        os.fstat(fd)
+    except OSError:
+        return False
+    return True
 
 
 if __name__ == "__main__":

@@ -29,14 +29,17 @@ class Process(NamedTuple):
 
 
 def find(pid: int) -> Process | None:
-    """The process with this number; None when there is none, or only its exit status is left. Source: proc_pid_stat(5)."""
+    """The process with this number; None when there is none, or only its exit status is left. Source: proc_pid_stat(5).
+
+    A process whose main thread has ended looks like one that is dead: what tells them apart is the number of its threads.
+    """
     try:
         with open(f"{PROC}/{pid}/stat", "rb", buffering=0) as file:
             before, _, after = file.read(4096).rpartition(b")")
     except OSError:
         return None
     fields = after.split()
-    if len(fields) < 20 or fields[0] in _DEAD:
+    if len(fields) < 20 or (fields[0] in _DEAD and int(fields[17]) < 2):  # else its other threads go on
         return None
     name = before.partition(b"(")[2].decode("utf-8", "replace")
     return Process(

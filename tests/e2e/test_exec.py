@@ -486,3 +486,43 @@ def test_who_forks_a_successor_and_exits_faster_than_anybody_looks_is_ended(guar
     assert "the command ended and left " in err
     left = [guarded.ours() for _ in range(25)]  # one look may miss it
     assert not any(left), "it was over when the launcher returned"
+
+
+HEADLESS = """
+import ctypes, os, platform, threading, time
+threading.Thread(target=lambda: time.sleep(1000)).start()
+open("begun", "w").write(str(os.getpid()))
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[platform.machine()], 0)  # exit(2), of this thread alone
+"""
+
+
+def test_a_process_whose_main_thread_has_ended_lives(guarded: Guarded) -> None:
+    """It looks dead (state Z), and its threads go on: it is ended as everybody is, and left behind by nobody."""
+    code, _out, err = guarded.run(*QUICK, *python(HEADLESS))
+    assert code == 124
+    assert "TERM to 1 process" in err
+    guarded.until_gone()
+
+
+def test_a_signal_reaches_a_process_whose_main_thread_has_ended(guarded: Guarded) -> None:
+    """As it would without the launcher."""
+    guarded.gpus.set(util=90)
+    process = guarded.start(*QUICK, *python(HEADLESS))
+    pid = int(guarded.wait_for("begun"))
+    until(lambda: Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z")
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 128 + signal.SIGTERM
+
+
+def test_what_the_command_closes_is_closed(guarded: Guarded) -> None:
+    """A pipe that it got as a file of its own ends for its reader, though the launcher lives on: it holds none."""
+    guarded.gpus.set(util=90)
+    os.mkfifo(guarded.folder / "pipe")
+    guarded.command = ["sh", "-c", 'exec 6>pipe; exec "$@"', "sh", *guarded.command]
+    code = "import os, time; os.write(6, b'said'); os.close(6); time.sleep(1000)"
+    process = guarded.start(*QUICK, *python(code))
+    with (guarded.folder / "pipe").open("rb") as file:  # waits for its end
+        assert file.read() == b"said"
+    assert process.poll() is None
+    process.terminate()
+    assert process.wait(timeout=20) == 128 + signal.SIGTERM

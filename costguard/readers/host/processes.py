@@ -231,7 +231,9 @@ class Processes:
         try:
             head, _, rest = read(f"{folder}/stat", 4096).decode(errors="replace").rpartition(")")
             fields = rest.split()
-            if fields[0] in {"Z", "X"}:  # it has ended, and nobody has asked how
+            if (
+                fields[0] in {"Z", "X"} and int(fields[17]) < 2
+            ):  # it has ended, and nobody has asked how; no thread goes on
                 return None
             uid = os.stat(folder).st_uid  # of the folder: its files are root's where the process may not be inspected
             name = head.partition("(")[2]
