@@ -61,6 +61,7 @@ class Processes:
         self._changed: list[Process] = []  # by this look
         self._edition_before: int | None = None  # that of the look before
         self._young: dict[int, int] = {}  # new processes, with the looks for which they are read again
+        self._dead: dict[int, None] = {}  # numbers behind which nobody lives, in turn: nobody has asked how they ended
         self._turn: list[int] = []  # who is read again in his turn
         self._until_turn = TURN_EVERY  # looks
         self._load = Table(f"{place.proc}/loadavg", limit=256)
@@ -173,18 +174,22 @@ class Processes:
             pids = {int(name) for name in os.listdir(self._proc) if name.isdigit()}
         except OSError as error:
             self.edition += bool(self._found)
-            self._found, self._by_name, self._young, self._turn = {}, {}, {}, []
+            self._found, self._by_name, self._young, self._turn, self._dead = {}, {}, {}, [], {}
             self.unknown = f"{self._proc} cannot be read ({error.strerror})"
             self._until_list, self._last = 0, None
             return
         self.unknown = self._hidden(pids)
         for pid in self._found.keys() - pids:
             self._forget(pid)
-        new = sorted(pids - self._found.keys())
+        self._dead = {pid: None for pid in self._dead if pid in pids}
+        new = sorted(pids - self._found.keys() - self._dead.keys())
         if self._found and len(new) > NEW_READ:
             new, self._until_list = new[:NEW_READ], 0
-        for pid in new:
+        for pid in [*new, *list(self._dead)[:IN_TURN]]:  # a number may be another one's by now
+            self._dead.pop(pid, None)
             self._take(pid)
+            if pid not in self._found:
+                self._dead[pid] = None
 
     def _hidden(self, pids: set[int]) -> str:
         """Why this is not everything, in words."""

@@ -60,6 +60,22 @@ def test_a_storm_of_processes_is_read_little_by_little(tree: Tree) -> None:
     assert len(tree.processes.named("cc1")) == 2 * NEW_READ
 
 
+def test_the_dead_hide_nobody(tree: Tree) -> None:
+    """Hundreds that nobody asks how they ended, as under a container's first process: who comes after them is seen all the same."""
+    for pid in range(200, 200 + 5 * NEW_READ):
+        tree.process(pid, "cc1", state="Z")
+    for _ in range(8):
+        tree.processes.look()
+    tree.process(9000, "python3")
+    for _ in range(LIST_EVERY + 1):
+        tree.processes.look()
+    assert tree.processes.get(9000) is not None
+    tree.process(290, "bash")  # the number is another one's by now
+    for _ in range(LIST_EVERY * (5 * NEW_READ // IN_TURN + 2)):
+        tree.processes.look()
+    assert tree.processes.get(290) is not None
+
+
 def test_a_process_that_becomes_another_program_is_noticed_at_the_next_look(tree: Tree) -> None:
     """Between fork and exec it has its parent's name."""
     tree.process(200, "sshd")
