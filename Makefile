@@ -7,6 +7,8 @@ DEV_STAMP := $(VENV)/.ready-to-develop
 # more than there are cores: many tests wait for processes
 JOBS ?= 5
 WHEEL ?=
+# a folder in which .ci/prepare-wheel has set up what the tests of a wheel need
+PREPARED ?=
 # a seed: only a share of what takes long, another one for each seed
 DRAW ?=
 # of the tests on a machine that boots: those whose names pytest -k finds
@@ -25,13 +27,13 @@ test: $(if $(WHEEL),,$(DEV_STAMP)) ## run the tests, four minutes or so (WHEEL=d
 ifeq ($(WHEEL),)
 	$(PY) -m pytest -n $(JOBS) --dist worksteal -m "not thorough" --session-timeout=1200
 else
-	PYTHON="$(PYTHON)" JOBS="$(JOBS)" .ci/test-wheel "$(WHEEL)"
+	PYTHON="$(PYTHON)" JOBS="$(JOBS)" .ci/test-wheel "$(WHEEL)" $(PREPARED)
 endif
 
 thorough: JOBS := 8
 thorough: $(DEV_STAMP) ## the tests that take long: a simulated year, stories of drivers, every refusal of every cloud, more random cases
-	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=1200 $(if $(DRAW),--share $(DRAW):0/5)
-	COSTGUARD_HYPOTHESIS=thorough $(PY) -m pytest -q -n $(JOBS) --dist worksteal -m hypothesis --session-timeout=1200
+	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=1200 $(if $(DRAW),--share $(DRAW):0/12)
+	COSTGUARD_HYPOTHESIS=thorough $(PY) -m pytest -q -n $(JOBS) --dist worksteal -m hypothesis --session-timeout=1200 $(if $(DRAW),--share $(DRAW):0/4)
 
 test-vm: $(DEV_STAMP) $(if $(WHEEL),,wheel) ## boot a small machine and try the service in it (QEMU; the first time it builds an image, for two minutes; STORY=gcp: those alone; CLOUD=gcp: an image for that cloud alone)
 	image=$$($(PY) -m tests.vm.image $(or $(WHEEL),$$(ls dist/*.whl)) $(if $(CLOUD),--cloud $(CLOUD))) && COSTGUARD_VM_IMAGE="$$image" $(PY) -m pytest -q tests/vm $(if $(STORY),-k "$(STORY)") --session-timeout=5400

@@ -53,6 +53,11 @@ _SECRETS = (
         r"(?P<keep>(?<!\w))eyJ[\w+/-]{10,}={0,2}(?:\.[\w+/-]*={0,2}){0,4}(?P<end>)"
     ),  # JSON in base64, as tokens begin
 )
+_NAMED = re.compile(
+    r"costguard permissions [a-z][\w-]{0,40} --secret [\w/.:+=@-]{1,600}|--secret-id [\w/.:+=@-]{1,600}"
+)
+"""Commands to type that name where a secret is kept; without the name they are no help, and it is none."""
+
 _FLAG = re.compile(rf"(?i)--?[\w-]*{_NAMES}[\w-]*")
 _ATTACHED = re.compile(r"-p.")
 _MADE_UP = re.compile(r"[A-Z\d]|.{20}")
@@ -68,12 +73,19 @@ def mask(text: str, known: Sequence[str] = ()) -> str:
     ``known``: addresses and arguments that the author of the text had; what is hidden in them is also hidden where it
     stands alone in the text.
     """
-    text = _BARE.sub(rf"\1/{HIDDEN}", _ADDRESS.sub(_host_alone, text[:LONGEST]))
+    named: list[str] = []
+
+    def set_aside(found: re.Match[str]) -> str:
+        named.append(found[0])
+        return f"\0{len(named) - 1}\0"
+
+    text = _NAMED.sub(set_aside, text[:LONGEST].replace("\0", " "))
+    text = _BARE.sub(rf"\1/{HIDDEN}", _ADDRESS.sub(_host_alone, text))
     for secret in sorted({part for item in known for part in _hidden_parts(item)}, key=len, reverse=True):
         text = text.replace(secret, HIDDEN)
     for pattern in _SECRETS:
         text = pattern.sub(rf"\g<keep>{HIDDEN}\g<end>", text)
-    return text
+    return re.sub(r"\0(\d+)\0", lambda found: named[int(found[1])], text) if named else text
 
 
 def address(value: str) -> str:

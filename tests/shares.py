@@ -1,6 +1,6 @@
 """``--share SEED:PART/PARTS`` runs one share of the tests: other ones for another seed, and each one in exactly one part.
 
-So a merge is checked in less time than all tests take, and a few merges check everything. A test marked ``always`` is in every part.
+So a merge is checked in less time than all tests take, and a few merges check everything.
 """
 
 import hashlib
@@ -41,6 +41,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     share: Share | None = config.getoption("--share")
     if share is None:
         return
-    kept = [item for item in items if share.has(item.nodeid) or item.get_closest_marker("always")]
+    kept = [item for item in items if share.has(item.nodeid)]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept

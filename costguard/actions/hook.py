@@ -1,7 +1,7 @@
 """The owner's programs at the steps of an incident.
 
 `pre_stop` saves work before this machine ends: before an own action, or when the cloud announces one.
-Each runs once for its occasion; `pre_stop` that an end of the agent cut off runs once more. What it does never decides whether the machine ends: its failure is told and nothing
+Each runs once for its occasion; `pre_stop` and `undo` that an end of the agent cut off run once more. What it does never decides whether the machine ends: its failure is told and nothing
 more, because the cloud does not wait either.
 """
 
@@ -19,6 +19,9 @@ from costguard.programs import Account
 
 DEFAULT_SECONDS = deadlines.HOOK_SECONDS
 """Seconds; ``hooks.timeout``."""
+
+REPEATED = {"pre_stop": "work may not be saved", "undo": "what was drained may still be"}
+"""Steps that run once more where an end of the agent cut them off, and what it means where that was cut off too."""
 
 _POLL_SECONDS = 0.1
 
@@ -46,7 +49,8 @@ def run(context: Context, occasion: str, within: float, begins: Callable[[], Non
         return Result("done", "nothing to undo: the pre-stop hook did not run")
     prefix = "hook" if step == "pre_stop" else step
     mine = context._replace(settings={"run": context.hook.get(step)}, attempt=f"{prefix}-{occasion}")
-    if step == "pre_stop" and (earlier := results.read(mine)) is not None:
+    repeats = step in REPEATED
+    if repeats and (earlier := results.read(mine)) is not None:
         if (ended := _ended(mine, earlier, until)) is not None:
             return ended._replace(detail=f"{name} ran before: {ended.detail}")
         mine = mine._replace(attempt=f"{mine.attempt}-again")  # the agent ended in the middle of it
@@ -56,9 +60,12 @@ def run(context: Context, occasion: str, within: float, begins: Callable[[], Non
     except LookupError as error:
         return Result("failed", f"{name} did not run: {error}")
     if not results.begin(mine).first:
-        if step == "pre_stop":
-            return Result("failed", f"{name} was cut off twice by an end of the agent; work may not be saved")
-        return Result("done", f"{name} ran before")
+        if repeats:
+            return Result("failed", f"{name} was cut off twice by an end of the agent; {REPEATED[step]}")
+        before = _ended(mine, results.read(mine), until)
+        if before is None:
+            return Result("failed", f"{name} was cut off by an end of the agent, and does not run again")
+        return before._replace(detail=f"{name} ran before: {before.detail}")
     begins()
     environment = command.environment(mine) if account is None else _of(account, mine)
     outcome = effect.run_own(mine, name, command.arguments(mine), within, environment, account)

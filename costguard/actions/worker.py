@@ -24,7 +24,7 @@ from costguard.cloud.api import Verb
 from costguard.masking import mask
 from costguard.plans import Plan, Result
 from costguard.process.wire import MalformedError, from_line
-from costguard.process.worker import say, serve
+from costguard.process.worker import next_line, say, serve
 from costguard.programs import die_with_parent
 
 _CONFIRM_POLL = 0.1  # seconds between looks at an executor that still runs
@@ -142,7 +142,7 @@ def say_plan(decided: Plan) -> None:
 
 def _release() -> Release:
     try:
-        return from_line(Release, sys.stdin.buffer.readline())
+        return from_line(Release, next_line())
     except MalformedError:  # or the end of input
         return Release(False)
 

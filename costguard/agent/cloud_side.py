@@ -4,7 +4,7 @@ Nothing is decided here: a notice becomes an event of the engine, a tag a reader
 """
 
 from collections.abc import Mapping
-from typing import Any, TypeGuard
+from typing import Any, NamedTuple, TypeGuard
 
 from costguard.agent.jitter import jitter_of
 from costguard.agent.reader import ReaderProcess
@@ -29,6 +29,15 @@ NEAR_SECONDS = 900.0
 UNDATED_SECONDS = 30.0
 """In which a notice without a date is taken to come true; people are not given this as a date."""
 
+STANDING_SECONDS = 300.0
+"""A notice without a date that the cloud still shows is given to the engine again so often: it has not failed to come true."""
+
+STANDS_LONGEST_SECONDS = 7200.0
+"""After so long it is no reason any more to leave the machine alone. Google Cloud announces maintenance an hour ahead."""
+
+GONE_SECONDS = 900.0
+"""What comes back after so long is announced anew."""
+
 INTERRUPTING = frozenset(("stop", "terminate", "hibernate", "reboot", "freeze"))
 """Kinds of notices that end or interrupt the machine; others are only announced to people."""
 
@@ -40,6 +49,14 @@ PRICE_LIMIT = 1e5
 """An hourly price above this is not believed."""
 
 
+class Announced(NamedTuple):
+    """A notice that the cloud shows: its date, and when it was first and last seen, on the boot clock."""
+
+    due: float
+    first: float
+    seen: float
+
+
 class CloudSide:
     """One reader, while a plug-in knows this machine. ``report`` gets the subjects *cloud* and *tags*."""
 
@@ -49,7 +66,7 @@ class CloudSide:
         self.settings: dict[str, Any] = {}  # from tags
         self._plan_price: dict[str, Any] = {}  # from the last plan that asked the cloud for it
         self._vetoes: tuple[tuple[Veto, float], ...] = ()  # each with its end on the boot clock
-        self._announced: dict[str, float] = {}  # notices by id, and their dates on the boot clock
+        self._announced: dict[str, Announced] = {}  # notices by id
         self._reader: ReaderProcess | None = None
         self._access: CloudAccess | None = None
         self.adopt(config)
@@ -72,8 +89,8 @@ class CloudSide:
     @property
     def message_facts(self) -> dict[str, Any]:
         """Facts for messages, beside the engine's."""
-        start = self.facts.get("start")
-        return {**({"price": self.price} if self.price else {}), **({"start": start} if start else {})}
+        found = {"price": self.price, "start": self.facts.get("start"), "resume": self.facts.get("resume")}
+        return {name: fact for name, fact in found.items() if fact}
 
     @property
     def price(self) -> dict[str, Any]:
@@ -172,7 +189,7 @@ class CloudSide:
     def _events(self, answer: Mapping[str, Any], now: float) -> list[Event]:
         error = answer.get("error")
         self._report("cloud", f"{UNREADABLE}: {error}" if error else None)
-        self.facts = {name: answer.get(name) for name in ("cloud", "identity", "price", "start")}
+        self.facts = {name: answer.get(name) for name in ("cloud", "identity", "price", "start", "resume")}
         if answer["asks"] is not None:  # else the tags could not be read yet, and those of an earlier reader stay
             self._vetoes = tuple(
                 (Veto(TAG, str(text), hatch=True), now + (left or NEVER)) for text, left in answer["asks"]
@@ -187,10 +204,17 @@ class CloudSide:
         due = now + (UNDATED_SECONDS if due_in is None else float(due_in))
         near = kind in INTERRUPTING and due - now <= NEAR_SECONDS
         key = f"{name} {near}"
-        before = self._announced.get(key)
-        if before is not None and (due_in is None or abs(due - before) < UNDATED_SECONDS):
-            return None
-        self._announced[key] = due
+        known = self._announced.get(key)
+        if known is not None and now - known.seen > GONE_SECONDS:
+            known = None
+        self._announced[key] = (known or Announced(due, now, now))._replace(seen=now)
+        if known is not None:
+            stands = near and due_in is None and now - known.first <= STANDS_LONGEST_SECONDS
+            if abs(due - known.due) < (
+                STANDING_SECONDS if stands else UNDATED_SECONDS if due_in is not None else NEVER
+            ):
+                return None
+            self._announced[key] = known._replace(due=due, seen=now)
         text = f"{cloud} announces: {row[3]}"
         return Notice(now, due, text, kind, due_in is not None) if near else Finding(now, (cloud,), "announced", text)
 

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from costguard.actions.base import Context, HookStep
@@ -11,6 +12,7 @@ from costguard.agent.task import NOT_IN_TIME, Part, TaskError
 from costguard.engine import deadlines
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, WATCHING, Core
 from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
+from costguard.process.wire import MalformedError, build, plain
 
 STEPS: tuple[HookStep, ...] = ("armed", "warning", "cancelled", "undo", "post_boot")
 """All but `pre_stop`, which the action worker runs."""
@@ -36,18 +38,30 @@ Record = Callable[[Occasion, str, str], None]
 class Hooks(Part[ActionAnswer]):
     """Runs the programs of ``[hooks]`` in live mode. ``report`` gets the subject *hook*."""
 
-    def __init__(self, host: Host, config: Mapping[str, Any], report: Report, record: Record) -> None:
+    def __init__(
+        self, host: Host, config: Mapping[str, Any], report: Report, record: Record, kept: object = None
+    ) -> None:
+        """``kept``: what an earlier guard of this boot had to run; each runs once for its occasion, so nothing is repeated."""
         super().__init__(host, "act", ActionAnswer, report)
         self._record = record
         self._waiting: deque[Occasion] = deque(maxlen=WAITING_LIMIT)
         self._running: Occasion | None = None
         self.adopt(config)
+        for one in kept if isinstance(kept, list) else ():
+            with suppress(MalformedError, ValueError, TypeError):
+                self._add(build(Occasion, one))
 
     def adopt(self, config: Mapping[str, Any]) -> None:
         """Work under this configuration."""
         self._config = config
         self._settings: Mapping[str, Any] = config.get("hooks") or {}
         self._live = config["policy"]["mode"] == "live"
+
+    @property
+    def kept(self) -> object:
+        """What runs and what waits, for the next guard; None for nothing."""
+        left = [plain(one) for one in (self._running, *self._waiting) if one is not None]
+        return left or None
 
     def booted(self, boot_id: str, given: Circumstances) -> None:
         """The guard begins: in a boot that no guard has seen, as far as is remembered in it."""

@@ -18,20 +18,11 @@ ATTENDED_SPREAD_SECONDS = 10.0
 MESSAGE_SPREAD_SECONDS = 10.0
 """Over which a fleet's messages are spread, but never over more than a twentieth of `grace`."""
 
-SPREAD_KINDS = frozenset(
-    (
-        "warning",
-        "would_act",
-        "unknown_alarm",
-        "preflight_refused",
-        "cannot",
-        "closed",
-        "deadline_ahead",
-        "weak_sign",
-        "kept_up",
-    )
-)
-"""What the machine tells of itself, and may befall many at once; what a person did, or what ends it, waits for nothing."""
+AT_ONCE = frozenset((
+    "held", "hold_ended", "deadline_extended", "acting", "accepted", "stopping", "asking", "next_action", "done",
+    "notice", "unguarded", "armed",
+))  # fmt: skip
+"""What a person did, and what ends the machine or the agent, waits for nothing; all else may befall many machines at once."""
 
 _MIX = 2654435761  # odd, and far from small multiples: neighbouring values end up far apart
 
@@ -53,7 +44,7 @@ class Jitter:
     def before_message(self, effect: Tell, config: Mapping[str, Any]) -> float:
         """Seconds to wait before a message leaves the machine: what befalls a fleet at once must not flood its chat at once."""
         spread = float(config.get("cloud", {}).get("spread") or 0.0)
-        if self._attended or not config.get("providers") or effect.kind not in SPREAD_KINDS:
+        if self._attended or effect.kind in AT_ONCE or effect.facts.get("reason") == PERSON:
             return 0.0
         grace = float(config.get("policy", {}).get("grace") or 0.0)
         return jitter_of(self._instance, 1) * min(spread, MESSAGE_SPREAD_SECONDS, grace / 20.0)

@@ -36,6 +36,7 @@ from costguard.engine.idleness import concerned
 from costguard.engine.machine import Step, step
 from costguard.engine.narrate import STARTING, Sentence
 from costguard.engine.observation import Device, Observation, Unknown, Veto
+from costguard.engine.obstacles import forbidden
 from costguard.engine.policy import Policy
 from costguard.engine.rules import highest_threshold, rules_of
 from costguard.engine.saving import hook_works
@@ -134,7 +135,7 @@ class Loop:
         self._last = Step(saved.state, (), Sentence(saved.state, rules_of(self.policy), now.wall))
         self.gpu_side = GpuSide(host, config, saved.state, saved.handed, self._trouble, detached=saved.detached)
         self._reload = Reload(host, self._trouble, self._adopt)
-        self.hooks = Hooks(host, config, self._trouble, self.history.hook)
+        self.hooks = Hooks(host, config, self._trouble, self.history.hook, saved.hooks)
         if not saved.again:
             self.hooks.booted(boot.boot_id, Circumstances(instance=boot.instance))
         self.summary = SummaryPart(
@@ -191,6 +192,7 @@ class Loop:
             "troubles": dict(self.troubles),
             "ticked": self.last_wall,
             "now": wall,
+            "zone": os.environ.get("TZ", ""),
         }
         if private:
             agent["digest"] = checksum(self.config)
@@ -411,7 +413,11 @@ class Loop:
 
     def _readers(self) -> Readers:
         return Readers(
-            dict(self.gpu_side.reader.handed), self.gpu_side.reader.detached, self.cloud.memory, self.workers.told
+            dict(self.gpu_side.reader.handed),
+            self.gpu_side.reader.detached,
+            self.cloud.memory,
+            self.workers.told,
+            self.hooks.kept,
         )
 
     def _start(self, effect: Effect) -> None:
@@ -569,9 +575,9 @@ class Loop:
 
     def _message_facts(self) -> dict[str, Any]:
         """Of this machine or task, for messages that the engine does not write."""
-        policy, instance = self.policy, self._last.state.core.instance
-        own = {"instance": instance, "price_per_hour": policy.price_per_hour, "currency": policy.currency}
-        own["saving_limit"] = policy.saving_limit
+        policy, core = self.policy, self._last.state.core
+        own = {"instance": core.instance, "price_per_hour": policy.price_per_hour, "currency": policy.currency}
+        own |= {"saving_limit": policy.saving_limit, "forbidden": forbidden(core, rules_of(policy))}
         return {**own, **self.cloud.message_facts, **task_words.in_messages(self.config)}
 
     def _apply_cloud_settings(self) -> None:

@@ -45,7 +45,8 @@ ApplyTags = Callable[[dict[str, Any]], Policy]
 class Restored(NamedTuple):
     """What an earlier process left. ``again`` are the reasons for which the engine begins again, in this order.
 
-    ``proven``: the basis of its plans is unchanged. ``told``: what was counted of messages.
+    ``proven``: the basis of its plans is unchanged. ``told``: what was counted of messages. ``hooks``: the owner's programs that
+    were still to run.
     """
 
     state: State
@@ -54,6 +55,7 @@ class Restored(NamedTuple):
     again: tuple[str, ...] = ()
     proven: bool = True
     told: object = None
+    hooks: object = None
 
 
 class Readers(NamedTuple):
@@ -63,6 +65,7 @@ class Readers(NamedTuple):
     detached: bool
     tags: dict[str, Any]  # `CloudSide.memory`
     told: object = None  # `Workers.told`
+    hooks: object = None  # `Hooks.kept`
 
 
 def plan_basis(config: Mapping[str, Any]) -> int:
@@ -125,7 +128,8 @@ class Memory:
                     # quiet under another policy is no unused time, whatever is committed before the first tick
                     state = state._replace(core=state.core._replace(fresh="reload"))
                 handed = {name: saved.get(name) for name in HANDED}
-                return Restored(state, handed, saved.get("detached") is True, again, proven, saved.get("told"))
+                detached, told, hooks = saved.get("detached") is True, saved.get("told"), saved.get("hooks")
+                return Restored(state, handed, detached, again, proven, told, hooks)
             except UNUSABLE as error:
                 self._host.say(f"<3>the saved state is unusable ({error}); starting without it")
         lost = boot.lost or boot.state is not None
@@ -201,7 +205,8 @@ class Memory:
         self._written = (state, text)
         self._learnt = readers.handed.get("learnt")
         self._order += 1
-        handed = {**readers.handed, "detached": readers.detached, "tags": readers.tags, "told": readers.told}
+        handed = {**readers.handed, "detached": readers.detached, "tags": readers.tags}
+        handed |= {"told": readers.told, "hooks": readers.hooks}
         beside = _encode({**handed, "order": self._order})[:-1]
         # in a tick that changes nothing only the time is new
         failure = self._host.save(f'{beside},{text},"at":{state.at!r}}}}}'.encode())

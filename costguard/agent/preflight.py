@@ -6,6 +6,8 @@ before the action is needed. So are tags that may not be written, although the a
 
 from costguard.engine.events import Finding, Outcome
 from costguard.engine.state import Core
+from costguard.engine.words import duration
+from costguard.plans import VERDICT_WORDS
 
 REPORTED_AFTER_SECONDS = 3600.0
 """Of nothing but failed checks; then daily."""
@@ -39,13 +41,15 @@ class Preflight:
             tags = self._tags(event)
             if self._reported.pop(action, None) is None or (tags is not None and tags.code == DENIED):
                 return tags
-            return Finding(event.at, (f"the plan for {action}",), "checked", f"it can be checked again: {event.status}")
+            return Finding(
+                event.at, (f"the plan for {action}",), "checked", f"it {VERDICT_WORDS.get(event.status, event.status)}"
+            )
         since = self._failing_since.setdefault(action, event.at)
         reported = self._reported.get(action)
         if event.at - since < REPORTED_AFTER_SECONDS or (reported is not None and event.at - reported < DAY_SECONDS):
             return None
         self._reported[action] = event.at
-        text = f"it could not be checked for {(event.at - since) / 3600.0:.0f} h: {event.detail}"
+        text = f"it could not be checked for {duration(event.at - since)}: {event.detail}"
         return Finding(event.at, (f"the plan for {action}",), "unchecked", text)
 
     def _tags(self, event: Outcome) -> Finding | None:

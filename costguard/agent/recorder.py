@@ -16,7 +16,7 @@ from costguard.agent.hooks import Occasion
 from costguard.agent.keepers import Keepers
 from costguard.agent.task import Part, TaskError
 from costguard.engine.effects import Abandon, Confirm, Effect, Go, Prepare, Tell
-from costguard.engine.events import AskExtend, AskHold, AskRelease, Event, Outcome
+from costguard.engine.events import AskExtend, AskHold, AskRelease, Devices, Event, Outcome
 from costguard.engine.machine import Step
 from costguard.engine.observation import Observation
 from costguard.engine.state import DONE, FAILED, Core, Incident
@@ -57,6 +57,9 @@ EFFECTS_KEPT = 64  # whose outcome may still come
 
 Beside = Callable[[], Mapping[str, Any]]
 """What every message gets beside the engine's own facts, *sentence* and *readings* among it."""
+
+NAMES = "devices"
+"""Kind of the event that says what people call each GPU: it can wait for what happens."""
 
 Record = Callable[[Draft, Told, int], None]
 """Keeps what became of a message: at which of its tries."""
@@ -140,6 +143,8 @@ class Recorder(Part[Done]):
         incident = now.id if now else was.id if was else ""
         if isinstance(event, Outcome):
             self._outcome(event, before, now, wall)
+        if isinstance(event, Devices):  # a machine that always works changes no phase
+            self._add("", wall, NAMES, {"gpus": {device.key: label(core, device.key) for device in event.devices}})
         by_user = isinstance(event, AskHold | AskExtend | AskRelease)
         if isinstance(event, AskRelease) and _released(before, core):
             self._add(incident, wall, "released", {"owner": event.owner}, by_user=True)
@@ -202,7 +207,7 @@ class Recorder(Part[Done]):
             self._dropped += 1
         self._count += 1
         queue.append(_QueuedEvent(self._count, EventRow(incident, wall, kind, text)))
-        self._due = 0.0
+        self._due = self._due if kind == NAMES else 0.0
 
     # -- how it is written -----------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from costguard.agent.task import NEVER, NOT_IN_TIME, Task, TaskError
 from costguard.engine import deadlines
 from costguard.engine.words import several
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
-from costguard.notify.job import HOLDS, Draft, TellJob, Told
+from costguard.notify.job import HOLDS, OVER, STOP_TRYING, Draft, TellJob, Told
 
 if TYPE_CHECKING:
     from costguard.agent.recorder import Record
@@ -39,11 +39,11 @@ ABOUT = {
 }
 """What messages beside those of holds and incidents are about: of the same subject only the last one is true."""
 
-COUNTDOWN = frozenset(("warning", "countdown", "unguarded", "cancelled", "came_back", "armed", *HOLDS))
+COUNTDOWN = frozenset(("warning", "countdown", "unguarded", "cancelled", "came_back", *HOLDS))
 """Messages about whether a stop comes: a hold says it anew, and says nothing of what became of a request."""
 
-BY_ITSELF = frozenset(("finding", "weak_sign", "kept_up", "notes", "notice", "state_lost", "summary", "test"))
-"""Messages that no other one makes untrue."""
+BY_ITSELF = frozenset(("armed", "finding", "weak_sign", "kept_up", "notes", "notice", "state_lost", "summary", "test"))
+"""Messages that no other one makes untrue, and that make none so."""
 
 
 def overtakes(later: Draft, earlier: Draft) -> bool:
@@ -57,8 +57,12 @@ def overtakes(later: Draft, earlier: Draft) -> bool:
 
 def dated(message: Draft, wall: float) -> Draft | None:
     """The message as it is true at that date: how long until what it announces; None once that moment is over."""
-    due = message.facts.get("due_wall")
-    if not isinstance(due, float) or "due_in_seconds" not in message.facts:
+    seconds, due, told = (message.facts.get(name) for name in ("due_in_seconds", "due_wall", "wall"))
+    if not isinstance(seconds, int | float):
+        return message
+    if not isinstance(due, float):  # as a cloud announces it: so long from that moment on
+        due = told + seconds if isinstance(told, float) else None
+    if due is None:
         return message
     left = due - wall
     return message._replace(facts={**message.facts, "due_in_seconds": left, "wall": wall}) if left > 0.0 else None
@@ -125,14 +129,23 @@ class Redelivery:
         )
         return message.level == "info" and not counts
 
-    def overtaken(self, by: Draft) -> None:
-        """A later message says what holds now: earlier ones about the same are not sent any more, and this one is in their place."""
+    def overtaken(self, by: Draft) -> list[Draft]:
+        """A later message says what holds now: earlier ones about the same are not sent any more, and this one is in their place.
+
+        Those messages.
+        """
         late = [one for one in self._queue if overtakes(by, one.job.message)]
+        found = [one.job.message for one in late]
+        if self._sending is not None and overtakes(by, self._sending.job.message):
+            self._task.send(STOP_TRYING)
+            self._in_place_of.append(by.id)
+            found.append(self._sending.job.message)
         for one in late:
             self._say(f"{', '.join(one.job.channels)}: not sent again, overtaken by {by.kind}", one.job)
         if late:
             self._queue = [one for one in self._queue if one not in late]
             self._in_place_of.append(by.id)
+        return found
 
     @property
     def deadline(self) -> float:
@@ -155,7 +168,7 @@ class Redelivery:
         self._queue.remove(ripe)
         message = dated(ripe.job.message, self._host.clock().wall)
         if message is None:
-            self._say(f"{', '.join(ripe.job.channels)}: not sent again, its time is over", ripe.job)
+            self._say(f"{', '.join(ripe.job.channels)}: {OVER}", ripe.job)
             return
         self._sending = ripe = ripe._replace(job=ripe.job._replace(message=message))
         try:

@@ -13,6 +13,9 @@ from costguard.notify.when import next_due
 FIRST_AFTER_SECONDS = 900.0
 """After the guard's start: one that was due while the machine was off is sent soon, but not among the first messages."""
 
+FIRST_SPREAD_SECONDS = 300.0
+"""Over so long a fleet that starts together sends these."""
+
 LOOK_EVERY_SECONDS = 6 * 3600.0
 """A clock that is set moves the date: it is looked at so often."""
 
@@ -48,8 +51,8 @@ class SummaryPart(Part[Told]):
         self._draft, self._repeat = Draft("", "summary"), repeat
         self._flush, self._flushed = flush, False
         self._due_wall = 0.0  # the first worker says whether one is due
-        self._look_at = host.clock().boot + FIRST_AFTER_SECONDS
         self.adopt(config)
+        self._look_at = host.clock().boot + FIRST_AFTER_SECONDS + jitter * min(self._spread, FIRST_SPREAD_SECONDS)
 
     def adopt(self, config: Mapping[str, Any]) -> None:
         """Work under this configuration."""
@@ -98,7 +101,10 @@ class SummaryPart(Part[Told]):
         try:
             answer = self._task.only_answer(event)
         except TaskError as error:
-            self._again(now, str(error))
+            self._host.say(
+                f"<4>nobody knows whether a summary was sent: {error}; who has not got it gets it in an hour"
+            )
+            self._look_at = now.boot + AGAIN_SECONDS
             return
         if answer.reached or answer.failed:
             self._record(self._draft, answer, 1)

@@ -15,6 +15,11 @@ def in_messages(config: Mapping[str, Any]) -> dict[str, object]:
     return {"task": name(task), "advice": _advice(task), "folder": config["paths"]["state"]}
 
 
+def for_channel(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What the channel ``task`` needs, beside the settings of messages."""
+    return {"task_plug_ins": config.get("task_plug_ins", []), "task_settings": config.get("task", {})}
+
+
 def in_status(config: Mapping[str, Any]) -> dict[str, object] | None:
     """The same for programs; None where a machine is guarded."""
     task = config.get("guarded")

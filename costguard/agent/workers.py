@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from costguard.actions.base import Context
 from costguard.actions.job import ActionAnswer, Release
+from costguard.agent import task_words
 from costguard.agent.circumstances import Circumstances
 from costguard.agent.jitter import Jitter
 from costguard.agent.recorder import Record
@@ -17,7 +18,19 @@ from costguard.engine.attempt import ENDS
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
-from costguard.notify.job import HELD_BACK, HOLDS, IN_DOUBT, UNHEARD, Draft, TellJob, Told, access
+from costguard.notify.job import (
+    HELD_BACK,
+    HOLDS,
+    IN_DOUBT,
+    OVER,
+    STOP_TRYING,
+    UNHEARD,
+    Draft,
+    TellJob,
+    Told,
+    access,
+    standing_for,
+)
 from costguard.plans import Plan
 from costguard.process.wire import plain, to_line
 
@@ -147,7 +160,10 @@ class Workers:
         if effect.facts.get("told_again"):
             from costguard.agent.redelivery import dated
 
-            draft = dated(draft, self._host.clock().wall) or draft
+            still = dated(draft, self._host.clock().wall)
+            if still is None:
+                return Outcome(now, effect.id, "failed", OVER)
+            draft = still
         incident = str(draft.facts.get("incident") or draft.facts.get("overtakes") or "")
         job = self.message(draft)._replace(pause=self._jitter.before_message(effect, self.config))
         why = ""
@@ -163,8 +179,7 @@ class Workers:
                 return Outcome(now, effect.id, "delivered", proof=why)
         if not why:  # what stays on the machine tells those nothing who wait for what they have not got
             self._lately.append(draft._replace(facts={}))
-            if self._redelivery is not None:
-                self._redelivery.overtaken(draft)
+            job = job._replace(message=standing_for(draft, self._overtake(draft)))
         job = job._replace(pause=max(job.pause, self._after(effect.kind, incident, now)), waits=self._waits(now))
         worker = Worker(effect.id, "tell", Task(self._host, "notify", Told))
         worker.job, worker.held_back, worker.leaves_at = job, why, now + job.pause
@@ -172,6 +187,19 @@ class Workers:
         if outcome is not None:
             self._again(job, Told(failed=dict.fromkeys(job.channels, outcome.detail)), now)
         return outcome
+
+    def _overtake(self, by: Draft) -> list[Draft]:
+        """Earlier messages that this one contradicts are tried no more, wherever they are. Those messages, the first one first."""
+        telling = [worker for worker in self._running if worker.job is not None and not worker.reported]
+        late = self._redelivery.overtaken(by) if self._redelivery is not None else []
+        if telling:
+            from costguard.agent.redelivery import overtakes
+
+            for worker in telling:
+                if worker.job is not None and overtakes(by, worker.job.message):
+                    worker.task.send(STOP_TRYING)
+                    late.append(worker.job.message)
+        return late
 
     def _after(self, kind: str, incident: str, now: float) -> float:
         """Seconds until the messages of this incident, or of holds, that are on their way have left: people read what came first first."""
@@ -203,7 +231,7 @@ class Workers:
         if not self.config.get("guarded"):
             return ()
         concerns = draft.facts.get("mode") == "live" and draft.facts.get("incident")
-        places |= {"task_plug_ins": self.config.get("task_plug_ins", []), "task_settings": self.config.get("task", {})}
+        places |= task_words.for_channel(self.config)
         tells = concerns and self.config.get("guarded", {}).get("tells")
         return ("task",) if tells and "task" not in self.config["notify"].get("local", ()) else ()
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from costguard.cli import options, reach
+from costguard.cli import options, reach, zone
 from costguard.cli.answer import emit
 from costguard.cli.examples import examples
 
@@ -127,7 +127,9 @@ def _agent(folder: str | None) -> "AgentAnswer":
     from costguard.host.client import AgentBusyError, AgentUnreachableError
 
     try:
-        return AgentAnswer(reach.request(folder, {"command": "status"}, ASK_SECONDS), "", "")
+        report = reach.request(folder, {"command": "status"}, ASK_SECONDS)
+        zone.adopt(report)
+        return AgentAnswer(report, "", "")
     except CostguardError as error:
         return AgentAnswer(
             None, error.message, error.hint, silent=isinstance(error, AgentUnreachableError | AgentBusyError)

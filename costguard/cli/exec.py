@@ -1,11 +1,16 @@
 """``costguard exec``: check the options, and become the launcher of one command."""
 
+import errno
+import os
+from typing import NoReturn
+
 import click
 
+from costguard.cli.argparse_spellings import Lenient
 from costguard.cli.examples import examples
-from costguard.cli.starting import interval_seconds, share, signal_number, taken
+from costguard.cli.starting import ANOTHER_PROC, ANOTHER_PROC_HINT, interval_seconds, share, signal_number, taken
 from costguard.config import values
-from costguard.errors import CostguardError
+from costguard.errors import REFUSED, CostguardError
 
 IDLE_CODE = 124
 """Exit code of an idle command, as timeout(1) has it for one that took too long."""
@@ -32,6 +37,7 @@ could not be run. TERM, INT, HUP and QUIT are passed on; the second one within h
 
 
 @click.command(
+    cls=Lenient,
     help=HELP,
     context_settings={"allow_interspersed_args": False, "ignore_unknown_options": False},
     epilog=examples(
@@ -83,7 +89,9 @@ def command(
 ) -> None:
     """See `HELP`."""
     from costguard.process.launch import exec_launcher
+    from costguard.tree.begin import CANNOT_RUN
     from costguard.tree.jobs import Finish, Judgement, LaunchJob
+    from costguard.tree.processes import numbered_as_here
 
     if not program:
         raise CostguardError(
@@ -103,14 +111,33 @@ def command(
         )
     judgement = Judgement(below, interval, length, wait, aggregate)
     job = LaunchJob(program, judgement, Finish(number, grace), idle_code, require_gpu, dry_run, debug)
+    if not numbered_as_here():
+        _run_unguarded(program, refuse=require_gpu)
     try:
         exec_launcher(job)
     except OSError as error:
         raise CostguardError(
             f"the launcher could not be started ({error.strerror}); {program[0]} was not run",
             "check that Python and costguard are still where they were installed, or install again",
-            1,
+            CANNOT_RUN,
         ) from error
+
+
+def _run_unguarded(program: tuple[str, ...], *, refuse: bool) -> NoReturn:
+    """Become the command: where its processes cannot be followed, nobody could end them, or tell them from others'."""
+    from costguard.tree.begin import CANNOT_RUN, NOT_FOUND
+
+    if refuse:
+        message = f"refused, because --require-gpu is set: {ANOTHER_PROC}; the command was not started"
+        raise CostguardError(message, ANOTHER_PROC_HINT, REFUSED)
+    click.echo(f"costguard exec: not guarded: {ANOTHER_PROC}; the command runs on, whatever its GPUs do", err=True)
+    try:
+        os.execvp(program[0], program)  # noqa: S606 - what this verb is for
+    except (OSError, ValueError) as error:  # ValueError: an empty name
+        number = error.errno if isinstance(error, OSError) else errno.ENOENT
+        name = program[0] or "'' (an empty name)"
+        code = NOT_FOUND if number == errno.ENOENT else CANNOT_RUN
+        raise CostguardError(f"{name} cannot be run: {os.strerror(number or 0)}", exit_code=code) from error
 
 
 def _only_one(ours: object, theirs: object, name: str, old: str) -> None:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from costguard.cli.argparse_spellings import Lenient
 from costguard.cli.examples import examples
-from costguard.cli.starting import interval_seconds, share, signal_number, taken
+from costguard.cli.starting import ANOTHER_PROC, ANOTHER_PROC_HINT, interval_seconds, share, signal_number, taken
 from costguard.config import values
-from costguard.errors import CostguardError
+from costguard.errors import REFUSED, CostguardError
 
 if TYPE_CHECKING:
     from costguard.fill.jobs import Filler
@@ -42,6 +43,12 @@ def _variables(_context: click.Context, _parameter: click.Parameter, given: Sequ
     return dict([text.split("=", 1) for text in given])
 
 
+def _folder(_context: click.Context, _parameter: click.Parameter, given: str) -> str:
+    if not given:
+        raise click.BadParameter("it is empty; write a folder, such as /srv/work")
+    return given
+
+
 def named_gpus(context: click.Context, parameter: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
     """GPUs by number or UUID; none for all."""
     names = _names(context, parameter, given)
@@ -51,6 +58,7 @@ def named_gpus(context: click.Context, parameter: click.Parameter, given: Sequen
 
 
 @click.command(
+    cls=Lenient,
     help=HELP,
     context_settings={"allow_interspersed_args": False},
     epilog=examples(
@@ -66,7 +74,13 @@ def named_gpus(context: click.Context, parameter: click.Parameter, given: Sequen
 @click.argument("program", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
 @click.option("--gpus", multiple=True, callback=named_gpus, metavar="LIST", help="Numbers or UUIDs of the GPUs (default: all that may be used).")  # fmt: skip
 @click.option("--together", is_flag=True, help="One process for all of these GPUs, while all of them are free; else one for each.")  # fmt: skip
-@click.option("--directory", metavar="FOLDER", default=".", help="Where the command starts; {gpu} becomes the number.")
+@click.option(
+    "--directory",
+    callback=_folder,
+    metavar="FOLDER",
+    default=".",
+    help="Where the command starts; {gpu} becomes the number.",
+)
 @click.option("--env", "variables", multiple=True, callback=_variables, metavar="NAME=VALUE", help="A variable beside those of this environment.")  # fmt: skip
 @click.option("--log", metavar="FILE", default="", help="Append the command's output to it; {gpu} becomes the number.")
 @click.option("--once", is_flag=True, help="What ended with 0 is done; when all is done, costguard ends.")
@@ -84,7 +98,7 @@ def named_gpus(context: click.Context, parameter: click.Parameter, given: Sequen
 @click.option("--retry", callback=taken(values.seconds), metavar="TIME", default="5s", show_default=True, help="Pause after work that ended within a minute; doubled each time, up to 5m.")  # fmt: skip
 @click.option("--signal", "--signal-name", "number", callback=taken(signal_number), metavar="NAME", default="TERM", show_default=True, help="What the whole tree gets first.")  # fmt: skip
 @click.option("--grace", callback=taken(values.seconds), metavar="TIME", default="5s", show_default=True, help="From that signal to SIGKILL for whoever is left.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Say what would be done, and start nothing.")
+@click.option("--dry-run", is_flag=True, help="Check the work, say what would begin on each GPU, and end.")
 @click.option(
     "--config",
     "-c",
@@ -98,11 +112,14 @@ def command(context: click.Context, /, program: tuple[str, ...], config: str | N
     from costguard.fill.jobs import Filler, FillJob, Look, Patience
     from costguard.process.launch import exec_launcher
     from costguard.tree.jobs import Finish
+    from costguard.tree.processes import numbered_as_here
 
     if config is not None:
         fillers = _from_file(config, context, program, options)
     elif not program:
         raise CostguardError("`costguard fill` needs a command", "`costguard fill -- ./work`")
+    elif not program[0]:
+        raise CostguardError("the name of the command is empty", "`costguard fill -- ./work`")
     else:
         own = {name: options[name] for name in OF_WORK}
         fillers = (Filler(program, **own),)
@@ -121,6 +138,8 @@ def command(context: click.Context, /, program: tuple[str, ...], config: str | N
     )
     patience = Patience(options["idle_for"], options["rest"], options["unknown_for"], options["retry"], options["once"])
     job = FillJob(fillers, patience, look, Finish(options["number"], options["grace"]), options["dry_run"])
+    if not numbered_as_here():
+        raise CostguardError(f"{ANOTHER_PROC}; nothing was run", ANOTHER_PROC_HINT, REFUSED)
     try:
         exec_launcher(job, "fill")
     except OSError as error:

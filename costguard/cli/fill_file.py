@@ -57,9 +57,15 @@ def _text(value: object) -> str:
     return value
 
 
+def _folder(value: object) -> str:
+    if not (found := _text(value)):
+        raise ValueError("it is empty")
+    return found
+
+
 def _gpus(value: object) -> tuple[str, ...]:
     """Numbers or UUIDs; none for all."""
-    if value == "all":
+    if value in ("all", ["all"]):
         return ()
     names = _words(value)
     if not names:
@@ -117,7 +123,7 @@ _WORK: Mapping[str, _Option] = {
     "command": _Option(_command, list, '["./work", "--all"], or one text, quoted as in a shell'),
     "gpus": _Option(_gpus, list, '"all", or a list of numbers and UUIDs'),
     "together": _SWITCH,
-    "directory": _Option(_text, str, '"/folder"'),
+    "directory": _Option(_folder, str, '"/folder"'),
     "env": _Option(_variables, dict, '{ NAME = "value" }'),
     "log": _Option(_text, str, '"/file"'),
 }
@@ -140,19 +146,25 @@ def wrong(path: str, problems: Sequence[str], hint: str = "correct it in the fil
 
 
 def content(path: str) -> bytes:
-    """What stands in a file that somebody named. Raises CostguardError."""
+    """What stands in a file that somebody named, and one byte more than may. Raises CostguardError."""
     try:
         with open_file(path) as file:
             return file.read(toml_text.MOST_BYTES + 1)
     except OSError as error:
-        raise CostguardError(f"{path} cannot be read: {error.strerror}", "name a file that is there", USAGE) from error
+        name = path or "'' (an empty name)"
+        raise CostguardError(f"{name} cannot be read: {error.strerror}", "name a file that is there", USAGE) from error
+
+
+def slipped(path: str, slip: toml_text.Slip) -> CostguardError:
+    """The one mistake in a file that keeps it from being read further."""
+    return wrong(path, [f"line {slip.line}: {slip.text}" if slip.line else slip.text])
 
 
 def read(path: str) -> FillFile:
     """Read one file. Raises CostguardError with every problem, each with its place and what is allowed."""
     found = toml_text.read(content(path))
     if isinstance(found, toml_text.Slip):
-        raise wrong(path, [f"line {found.line}: {found.text}" if found.line else found.text])
+        raise slipped(path, found)
     problems: list[str] = []
     _text_of_file, table = found
     work = table.pop("work", None)

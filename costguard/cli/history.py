@@ -13,6 +13,7 @@ from costguard.cli import reach
 from costguard.cli.answer import emit
 from costguard.cli.examples import examples
 from costguard.config.paths import resolve
+from costguard.engine.policy import Policy
 from costguard.errors import CostguardError
 from costguard.history import FILE
 from costguard.money import Rate, given
@@ -110,7 +111,8 @@ def command(
             _one(path, database, query.find(database, incident), as_json=as_json)
         else:
             begin = since if since is not None else time.time() - DEFAULT_SINCE_SECONDS
-            _all(path, database, begin, price or _price_of(_status(state_dir)), as_json=as_json)
+            status = _status(state_dir)
+            _all(path, database, begin, price or _price_of(status), _saving_limit(status), as_json=as_json)
 
 
 def _write(
@@ -125,13 +127,18 @@ def _write(
     _freshen(state_dir)
     begin = since if since is not None else time.time() - DEFAULT_SINCE_SECONDS
     status = _status(state_dir)
-    settings = history_report.Settings(status.get("threshold"))
-    if configured := status.get("agent", {}).get("configured"):
-        settings = settings._replace(saving_limit=configured.get("saving_limit"))
+    settings = history_report.Settings(status.get("threshold"), _saving_limit(status))
     if html is not None:
         history_report.write_page(path, html, begin, price or _price_of(status), settings)
     if png is not None:
         history_report.write_picture(path, png, begin, settings.threshold)
+
+
+def _saving_limit(status: Mapping[str, Any]) -> float | None:
+    """For how long a stop counts as money: as the running agent has it, else as it is where nobody changes it."""
+    configured = status.get("agent", {}).get("configured")
+    limit = configured.get("saving_limit") if configured else Policy._field_defaults["saving_limit"]
+    return None if limit is None else float(limit)
 
 
 def place(state_dir: str | None) -> str:
@@ -179,23 +186,29 @@ def _price_of(status: Mapping[str, Any]) -> Rate | None:
     return rate_of(status) if status else None
 
 
-def _all(path: str, database: "sqlite3.Connection", since: float, price: Rate | None, *, as_json: bool) -> None:
-    from costguard.history import query, savings
+def _all(
+    path: str, database: "sqlite3.Connection", since: float, price: Rate | None, limit: float | None, *, as_json: bool
+) -> None:
+    from costguard.history import query, savings, summary
     from costguard.history.keepers import keepers
     from costguard.history.story import summaries
 
-    days = query.days(database, since, time.time())
+    now = time.time()
+    days = query.days(database, since, now)
     found = query.events(database, since)
     price = price or savings.last_rate(found)
     off = savings.off_by_day(found, since)
     since = max(since, query.first(database, since))
+    spans = summary.stayed_up(database, found, since, now)
+    stayed, counting = sum(span.within for span in spans), sum(span.counting(limit) for span in spans)
     incidents = summaries(found)
     kept = keepers(found)
-    messages = [event for event in found if not event.incident and event.kind in {"told", "released", "lost"}]
+    messages = [event for event in found if not event.incident and event.kind in {"told", "released", "lost", "hook"}]
     if as_json:
         shown = {
             "file": path, "since": since, "price": price.facts if price else None,
             "days": [savings.day_for_programs(day, off.get(day.date), price) for day in days],
+            "stayed_up": stayed, "would_save": price.estimate(counting) if price and stayed else None,
             "incidents": [incident._asdict() for incident in incidents],
             "kept_up": [one._asdict() for one in kept], "messages": [event._asdict() for event in messages],
         }  # fmt: skip
@@ -205,7 +218,7 @@ def _all(path: str, database: "sqlite3.Connection", since: float, price: Rate | 
     from costguard.cli.render import console, show
 
     screen = console()
-    show(screen, overview(path, since, days, incidents, messages, Money(off, price), kept))
+    show(screen, overview(path, since, days, incidents, messages, Money(off, price, stayed, counting), kept))
 
 
 def _one(path: str, database: "sqlite3.Connection", incident: str, *, as_json: bool) -> None:

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import click
 
-from costguard.engine.policy import Policy
 from costguard.errors import REFUSED, USAGE, CostguardError
 from costguard.history import query
 from costguard.money import Rate
@@ -23,7 +22,7 @@ class Settings(NamedTuple):
     """What the running agent goes by: the load below which a GPU is quiet (None: nobody knows it now), and how long a stop counts as money."""
 
     threshold: float | None = None
-    saving_limit: float | None = Policy._field_defaults["saving_limit"]
+    saving_limit: float | None = None
 
 
 def check(path: str) -> None:

@@ -24,10 +24,15 @@ COLOURS = {"failed": "red", "unknown": "magenta", "cannot": "red", "acted": "gre
 
 
 class Money(NamedTuple):
-    """Time off after an action, by day, and the price of an hour (None: unknown)."""
+    """Time off after an action, by day, and the price of an hour (None: unknown).
+
+    ``stayed_up``: seconds after stops that a dry run only told; of these ``would_count`` count as money.
+    """
 
     off: Mapping[str, Off]
     price: Rate | None
+    stayed_up: float = 0.0
+    would_count: float = 0.0
 
 
 NOTHING = Money({}, None)
@@ -66,6 +71,14 @@ def _about(money: Money) -> Iterator[str]:
     """What the money rests on, or why there is none."""
     if money.price is None:
         yield "The price is unknown: set price_per_hour, or use --price 2.50."
+    if money.stayed_up:
+        worth = (
+            f" {money.price.words(money.would_count)} (an estimate, up to saving_limit of each):"
+            if money.price
+            else " this:"
+        )
+        yield f"live mode would have saved{worth} it stayed up for {_hours(money.stayed_up)} after stops that were only told"
+    if money.price is None:
         return
     yield f"idle cost: quiet hours, {clean(money.price.source)}"
     if money.off:
@@ -142,6 +155,12 @@ def _messages(events: Sequence[Event]) -> Table:
             title = message(event)[0].removeprefix("told: ")
         elif event.kind == "released":
             title = f"{event.data.get('owner')} ran `costguard release`"
+        elif event.kind == "hook":
+            title = ": ".join(
+                filter(
+                    None, (f"hook {event.data.get('step')}", str(event.data.get("detail") or event.data.get("status")))
+                )
+            )
         else:
             title = lost_rows(event.data)
         table.add_row(_moment(event.wall), clean(title))

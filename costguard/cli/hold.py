@@ -10,7 +10,6 @@ from costguard.cli import reach
 from costguard.cli.answer import emit
 from costguard.cli.examples import examples
 from costguard.config.values import moment, spoken_seconds
-from costguard.engine.policy import MACHINE_ACTIONS
 from costguard.errors import REFUSED, CostguardError
 
 REASON_LENGTH = 200
@@ -107,10 +106,14 @@ def _asked(state_dir: str | None, ask: dict[str, Any]) -> dict[str, Any]:
     except CostguardError as error:
         if not error.message.startswith("too late"):
             raise
+        from costguard.engine.deeds import start_after
+
         report = reach.request(state_dir, {"command": "status"})
         action = (report.get("incident") or {}).get("action") or report["action"]
-        start = (report["agent"].get("cloud") or {}).get("start") if action in MACHINE_ACTIONS else None
+        start = start_after(action, (report["agent"].get("cloud") or {}).get)
         hint = f"once it is off, start it again from elsewhere: {start}" if start else error.hint
+        if action == "terminate":
+            hint = "a machine that is terminated is deleted, and cannot be started again: create another one"
         raise CostguardError(error.message, hint, REFUSED) from None
 
 

@@ -20,7 +20,7 @@ STATE = ("/var/lib/costguard", "/run/costguard")
 ETC = os.path.dirname(CONFIGURATION)
 SHIPPED_IN = os.path.dirname(SHIPPED)
 DROPPED_IN = f"{ETC}/{paths.DROP_INS}"
-SECONDS = 150.0
+SECONDS = 360.0
 """For systemd to start or stop the service: more than the unit's own limits."""
 
 _CLOSED = (

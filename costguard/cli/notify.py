@@ -84,7 +84,7 @@ def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool
 
     effective: dict[str, Any] = load_effective(options.told_here(arguments), os.environ)
     own = dict(effective["notify"]["channels"])
-    names = [*effective["notify"]["local"], *own]
+    names = list(dict.fromkeys([*effective["notify"]["local"], *_of_task(effective), *own]))
     if unknown := [name for name in wanted if name not in names]:
         message = f"there is no channel {unknown[0]!r}; configured: {', '.join(names) or 'none'}"
         raise CostguardError(message, "add [notify.channels.NAME] to the configuration (docs/notify.md)", USAGE)
@@ -111,6 +111,16 @@ def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool
     some = any(arrival.arrived for arrival in arrivals)
     if not all(arrival.arrived or (some and arrival.nobody) for arrival in arrivals):
         raise SystemExit(FAILED)
+
+
+def _of_task(effective: "Mapping[str, Any]") -> list[str]:
+    """The channel that a guard of this task has without being told; none outside of a task."""
+    from costguard.cli.guarded import task_of
+
+    try:
+        return ["task"] if task_of(effective).get("tells") else []
+    except CostguardError:
+        return []
 
 
 def _addresses(channels: "Mapping[str, Mapping[str, object]]") -> "dict[str, list[str]]":
@@ -148,6 +158,7 @@ def _closed(channel: "Mapping[str, object]") -> bool:
 def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arrival]:
     if not names:
         return []
+    from costguard.agent import task_words
     from costguard.notify.job import Draft, TellJob, Told, access
     from costguard.process.child import first_answer
     from costguard.process.wire import MalformedError, build
@@ -162,7 +173,7 @@ def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arriva
     job = TellJob(
         draft,
         tuple(names),
-        {**effective["notify"], **effective["host"]},
+        {**effective["notify"], **effective["host"], **task_words.for_channel(effective)},
         SECONDS,
         history=str(effective["paths"]["state"]),
         access=access(effective),

@@ -3,8 +3,11 @@
 import itertools
 import math
 import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
+
+from costguard.cli.argparse_spellings import spelled_out, whole
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
@@ -31,6 +34,9 @@ def _set(option: str, unit: str = "", example: str = "", note: str = "", *, samp
 
 _SAMPLE_SECONDS = 5.0
 """Between two readings of GPU Idle Timeout, where its flag does not say."""
+
+_SAMPLES = (("-n", "--num-samples", "60"), ("-d", "--delay-samples", "12"))
+"""Its flags for numbers of samples, and what they are by themselves."""
 
 _INTERVAL_LIMIT_SECONDS = 15.0
 _ACTS = "with --live it acts, as the other tool does"
@@ -62,7 +68,14 @@ _BY_SPELLING: Sequence[tuple[Spelling, str]] = (
         "--signal-name --signal-children",
     ),
     # gpu_mon
-    (Spelling("--config {}", example="FILE", note="in TOML; `costguard config init` writes one"), "-c"),
+    (
+        Spelling(
+            "--config {}",
+            example="FILE",
+            note="in TOML; `costguard config init` writes one; a configuration of gpu_mon is for `costguard fill -c FILE`",
+        ),
+        "-c --conf",
+    ),
     # other tools of the field
     (
         _set("kill_duration", "s", "60m"),
@@ -86,9 +99,30 @@ _PRESETS: Mapping[str, frozenset[str]] = {
         for name in ("arm_duration", "arm_threshold", "kill_duration", "kill_threshold", "kill_action", "gpu_devices")
     ),
     "gpu-idle-timeout-any": frozenset({"-a", "--all-or-any", "--all_or_any"}),
-    "gpu-idle-timeout": frozenset({"-n", "-d", "--num-samples", "--delay-samples", "--threshhold-percentage"}),
+    "gpu-idle-timeout": frozenset(
+        {"-t", "-s", "-n", "-d", "--sample-freq", "--num-samples", "--delay-samples", "--threshhold-percentage"}
+    ),
 }
 """By spellings that one tool alone has."""
+
+EXEC_SWITCHES = frozenset({"-x", "--debug", "--signal-children"})
+EXEC_FLAGS = EXEC_SWITCHES | frozenset(
+    [
+        "-t",
+        "-s",
+        "-n",
+        "-d",
+        "-a",
+        "--threshhold-percentage",
+        "--sample-freq",
+        "--num-samples",
+        "--delay-samples",
+        "--all-or-any",
+        "--all_or_any",
+        "--signal-name",
+    ]
+)
+"""Those of GPU Idle Timeout, which `costguard exec` has, too."""
 
 THEIRS: Mapping[str, Spelling] = {flag: spelling for spelling, flags in _BY_SPELLING for flag in flags.split()}
 """By their flag, with hyphens for underscores."""
@@ -99,6 +133,9 @@ def ours(flag: str, arguments: Sequence[str], command: str, known: Collection[st
 
     ``known``: options of `command` itself, which stay.
     """
+    typed = arguments
+    arguments = _with_all_samples(spelled_out(arguments, {*known, *THEIRS}))
+    flag = whole(flag, {*known, *THEIRS})
     if _spelling(flag) is None:
         return ""
     words, notes = _preset(arguments), []
@@ -108,6 +145,7 @@ def ours(flag: str, arguments: Sequence[str], command: str, known: Collection[st
             words += [spelling.ours.format(_value(spelling, name, arguments))] if spelling.ours else []
             notes += [spelling.note] if spelling.note and _told(spelling, _given(name, arguments)) else []
     notes += [_ACTS] if _preset(arguments) and not {"--live", "--mode"} & set(_options(arguments)) else []
+    notes += [f"around one command: `costguard exec {shlex.join(typed[1:])}`"] if _around_a_command(arguments) else []
     note = "; ".join(dict.fromkeys(notes))
     if not words:
         return note
@@ -119,6 +157,32 @@ def _preset(arguments: Sequence[str]) -> list[str]:
     typed = {argument.partition("=")[0] for argument in _options(arguments)}
     found = [preset for preset, flags in _PRESETS.items() if typed & flags]
     return [f"--preset {found[0]}"] if found and "--preset" not in typed else []
+
+
+def _with_all_samples(arguments: list[str]) -> list[str]:
+    """With the numbers of samples that GPU Idle Timeout has by itself, where another time between them is given: they make it longer, too."""
+    preset = next(iter(_preset(arguments)), "")
+    every = _given("-s", arguments) or _given("--sample-freq", arguments)
+    if "idle-timeout" not in preset or not _NUMBER.fullmatch(every) or float(every) == _SAMPLE_SECONDS:
+        return arguments
+    there = {argument.partition("=")[0] for argument in _options(arguments)}
+    missing = [words for words in _SAMPLES if not there & {words[0], words[1]}]
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    return [*arguments[:end], *[word for short, _long, number in missing for word in (short, number)], *arguments[end:]]
+
+
+def _around_a_command(arguments: Sequence[str]) -> bool:
+    """Whether a command follows flags of GPU Idle Timeout alone, which `costguard exec` takes as they are."""
+    rest = list(arguments[1:])
+    flags = 0
+    while rest and rest[0].startswith("-") and rest[0] != "--":
+        flag, equals, _value = rest.pop(0).partition("=")
+        if flag not in EXEC_FLAGS:
+            return False
+        flags += 1
+        if not equals and flag not in EXEC_SWITCHES:
+            rest = rest[1:]
+    return bool(flags and [word for word in rest if word != "--"])
 
 
 def _options(arguments: Sequence[str]) -> list[str]:
@@ -144,6 +208,8 @@ def _told(spelling: Spelling, value: str) -> bool:
 def _value(spelling: Spelling, flag: str, arguments: Sequence[str]) -> str:
     """The value that was given, as it is written here; an example where there is none that can be."""
     value = _given(flag, arguments, several=spelling is THEIRS["--gpu-devices"])
+    if spelling.less and value.startswith("-"):
+        value = "0"  # as there
     if _NUMBER.fullmatch(value):
         number = min(float(value), spelling.most)
         if spelling.samples:
@@ -171,6 +237,11 @@ def _example(value: object) -> str:
     return ",".join(map(str, value)) if isinstance(value, list) else str(value).lower()
 
 
+def _is_value(word: str) -> bool:
+    """A negative number is one, too."""
+    return not word.startswith("-") or bool(_NUMBER.fullmatch(word[1:]))
+
+
 def _given(flag: str, arguments: Sequence[str], *, several: bool = False) -> str:
     """The value that was given with the flag, ``--flag=value`` or ``--flag value``; ``several``: with commas. Empty for none."""
     for place, argument in enumerate(arguments):
@@ -178,6 +249,6 @@ def _given(flag: str, arguments: Sequence[str], *, several: bool = False) -> str
             return argument.partition("=")[2]
         if argument == flag:
             rest = arguments[place + 1 :]
-            values = list(itertools.takewhile(lambda word: not word.startswith("-"), rest if several else rest[:1]))
+            values = list(itertools.takewhile(_is_value, rest if several else rest[:1]))
             return ",".join(values)
     return ""

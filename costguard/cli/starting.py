@@ -12,6 +12,9 @@ T = TypeVar("T")
 
 LONGEST_INTERVAL_SECONDS = 3600.0
 
+ANOTHER_PROC = "/proc belongs to another process namespace, or is not mounted, so processes cannot be followed"
+ANOTHER_PROC_HINT = "start it with a /proc of its own: `unshare --pid --fork --mount-proc …`, or in a container"
+
 _NO_END = {"SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT", "SIGCHLD", "SIGWINCH", "SIGURG"}
 
 

@@ -4,7 +4,7 @@ import time
 
 import click
 
-from costguard.cli import idle_cost, reach
+from costguard.cli import idle_cost, reach, zone
 from costguard.cli.answer import emit
 from costguard.cli.examples import examples
 from costguard.errors import CostguardError
@@ -32,7 +32,7 @@ def command(*, as_json: bool, watch: bool, every: float, state_dir: str | None) 
     if watch:
         _watch(state_dir, every, as_json=as_json)
         return
-    report = reach.request(state_dir, {"command": "status"})
+    report = _asked(state_dir)
     if as_json:
         emit("status", idle_cost.added(report))
         return
@@ -43,12 +43,19 @@ def command(*, as_json: bool, watch: bool, every: float, state_dir: str | None) 
     show(screen, view(report, screen))
 
 
+def _asked(state_dir: str | None) -> dict[str, object]:
+    """The agent's report, and from then on its zone."""
+    report = reach.request(state_dir, {"command": "status"})
+    zone.adopt(report)
+    return report
+
+
 def _watch(state_dir: str | None, every: float, *, as_json: bool) -> None:
     """Poll the agent. It must answer the first time; later, a silence is shown and waited out."""
     from costguard.cli.render import can_move, console
 
     screen = console()
-    report = reach.request(state_dir, {"command": "status"})
+    report = _asked(state_dir)
     try:
         if as_json or not can_move(screen):
             _lines(report, state_dir, every, as_json=as_json)
@@ -69,7 +76,7 @@ def _lines(report: dict[str, object], state_dir: str | None, every: float, *, as
             click.echo(sentence)
             before = sentence
         time.sleep(every)
-        report = reach.request(state_dir, {"command": "status"})
+        report = _asked(state_dir)
 
 
 def _screen(report: dict[str, object], state_dir: str | None, every: float) -> None:
@@ -85,7 +92,7 @@ def _screen(report: dict[str, object], state_dir: str | None, every: float) -> N
             live.update(screenful(report, screen, hint), refresh=True)
             time.sleep(every)
             try:
-                report = reach.request(state_dir, {"command": "status"})
+                report = _asked(state_dir)
             except CostguardError as error:
                 lost = f"NO ANSWER: {clean(error.message)}; the view below is old\n"
                 live.update(screenful(report, screen, hint, lost), refresh=True)

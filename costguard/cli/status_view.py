@@ -57,7 +57,7 @@ def view(report: Report, screen: Console, *, brief: bool = False) -> RenderableT
     facts.add_column(no_wrap=True, style="bold")
     facts.add_column(overflow="fold", ratio=1)
     for title, lines in _facts(report):
-        if brief and title in LEFT_OUT_WHEN_BRIEF:
+        if brief and title in LEFT_OUT_WHEN_BRIEF and not (title == "Plans" and _refused(report)):
             continue
         facts.add_row(title, Group(*lines))
     return Group(*parts, facts)
@@ -241,8 +241,13 @@ def senses(report: Report) -> list[str]:
 def _busy(report: Report) -> list[str]:
     """The GPUs that prevent a stop, by the load that decides."""
     gpus = [gpu for gpu in report["gpus"] if gpu.get("judged", True)] or report["gpus"]
-    unknown = [f"{_short(gpu)} cannot be read, and unknown is never idle" for gpu in gpus if gpu["state"] == "unknown"]
-    working = [f"{_short(gpu)} is busy{_by(report, gpu)}" for gpu in gpus if gpu["state"] == "works"]
+    lost = [_short(gpu) for gpu in gpus if gpu["state"] == "unknown"]
+    unknown = [f"{joined(lost)} cannot be read, and unknown is never idle"] if lost else []
+    alike: dict[str, list[str]] = {}  # one line for all of which the same is said, so that all matters fits a screen
+    for gpu in gpus:
+        if gpu["state"] == "works":
+            alike.setdefault(_by(report, gpu), []).append(_short(gpu))
+    working = [f"{joined(names)} {'is' if len(names) == 1 else 'are'} busy{by}" for by, names in alike.items()]
     by = _policy(report).judges
     if by == "any":
         return [] if any(gpu["state"] == "quiet" for gpu in gpus) else [*working, *unknown]
@@ -280,8 +285,7 @@ def would_stop(report: Report) -> list[str]:
             ]
         when = f"at {moment(incident['due'], now)}" if incident["due"] > now else "as soon as it is ready"
         return [f"{action} {when}, reason: {title}{_told(incident)}"]
-    refused = any(plan["action"] == report["action"] and plan["verdict"] in REFUSALS for plan in report["plans"])
-    lines = [f"{action} cannot be carried out now (see Plans)"] if refused else []
+    lines = [f"{action} cannot be carried out now (see Plans)"] if _refused(report) else []
     coming = [
         (reason, report[f"{reason.name}_at"]) for reason in OWN_REASONS if report.get(f"{reason.name}_at") is not None
     ]
@@ -289,6 +293,11 @@ def would_stop(report: Report) -> list[str]:
     if all(reason.by_date for reason, _at in coming):
         lines.append("nothing now; a GPU that is busy or cannot be read stops the clock")
     return lines
+
+
+def _refused(report: Report) -> bool:
+    """Whether the plan of the action says that it must not be carried out."""
+    return any(plan["action"] == report["action"] and plan["verdict"] in REFUSALS for plan in report["plans"])
 
 
 def _coming(reason: Reason, at: float, report: Report) -> str:

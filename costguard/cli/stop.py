@@ -278,6 +278,8 @@ def _tell(fate: Mapping[str, Any], *, as_json: bool) -> None:
         raise CostguardError(message, HINTS.get(status, check), REFUSED)
     proof = f" (proof: {fate['proof']})" if fate["proof"] else ""
     click.echo(f"{status}: {fate['action']}{proof}")
+    if fate["detail"]:
+        click.echo(f"  {fate['detail']}")
     if fate.get("receipt"):
         click.echo(
             "Not confirmed yet. To check from another machine whether the bill has ended: `costguard stop --verify RECEIPT`. The receipt:"

@@ -14,12 +14,12 @@ import click
 from costguard.cli.answer import emit
 from costguard.cli.examples import examples
 from costguard.cli.fill import named_gpus
-from costguard.cli.starting import share, taken
+from costguard.cli.starting import taken
 from costguard.config import values
 from costguard.errors import REFUSED, CostguardError
 
 if TYPE_CHECKING:
-    from costguard.workloads.stress import Gpu, Session
+    from costguard.workloads.stress import Gpu, Load, Session, Work
 
 FAILED = 1
 """Exit code when a GPU's load failed."""
@@ -48,10 +48,28 @@ def size(text: str) -> int:
 
 
 def _part(text: str) -> float:
-    found = share(text)
-    if found > 1:
-        raise ValueError(f"{text} is more than everything; allowed: up to 100%")
+    """A share of everything."""
+    try:
+        found = values.share(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; allowed: more than 0%, up to 100%") from None
+    if not found:
+        raise ValueError(f"{text} is nothing; allowed: more than 0%, up to 100%")
     return found
+
+
+def _time(text: str) -> float:
+    """How long; no time at all would load nothing."""
+    found = values.seconds(text)
+    if not found:
+        raise ValueError(f"{text} is no time; allowed: more than 0s, such as 30s, 10m, 1h30m")
+    return found
+
+
+def _program(text: str) -> str:
+    if not text.strip() or "\0" in text:
+        raise ValueError("it is empty; allowed: a program, such as /usr/bin/python3")
+    return text
 
 
 @click.command(
@@ -69,8 +87,13 @@ def _part(text: str) -> float:
 @click.option("--memory", callback=taken(_part), metavar="SHARE", default="88%", show_default=True, help="How much of the free memory is held.")  # fmt: skip
 @click.option("--chunk", callback=taken(size), metavar="SIZE", default="512MiB", show_default=True, help="Bytes of one allocation.")  # fmt: skip
 @click.option("--load", callback=taken(_part), metavar="SHARE", default="100%", show_default=True, help="For how much of the time it computes.")  # fmt: skip
-@click.option("--duration", callback=taken(values.seconds), metavar="TIME", help="How long (default: until somebody ends it).")  # fmt: skip
-@click.option("--python", metavar="PROGRAM", help="A Python that has PyTorch (default: costguard's own).")
+@click.option("--duration", callback=taken(_time), metavar="TIME", help="How long (default: until somebody ends it).")  # fmt: skip
+@click.option(
+    "--python",
+    callback=taken(_program),
+    metavar="PROGRAM",
+    help="A Python that has PyTorch (default: costguard's own).",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be done.")
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
 def command(
@@ -86,7 +109,7 @@ def command(
     as_json: bool,
 ) -> None:
     """See `HELP`."""
-    from costguard.workloads.stress import Sensors, Session, Told, Work
+    from costguard.workloads.stress import Sensors, Session, Told, Work, missing_torch
 
     before = {number: signal.getsignal(number) for number in _ENDING}
     for number, handler in before.items():
@@ -97,10 +120,12 @@ def command(
     try:
         chosen = _chosen(sensors.first(), gpus)
         if dry_run:
-            _would(chosen, work, memory, load)
+            if missing := missing_torch(python or sys.executable):
+                raise _no_torch(python, missing)
+            _would(chosen, Work(memory, chunk, work, load), duration)
             return
         session.start(python or sys.executable, chosen, Work(memory, chunk, work, load))
-        session.run(time.monotonic() + (FOREVER_SECONDS if duration is None else duration))
+        session.run(time.monotonic() + (FOREVER_SECONDS if duration is None else duration), _tell_failure)
     except Told:
         pass  # the ordinary way to end it
     except OSError as error:
@@ -114,6 +139,11 @@ def command(
         for number, handler in before.items():
             signal.signal(number, handler)
     _conclude(session, python, as_json=as_json)
+
+
+def _tell_failure(load: "Load") -> None:
+    """At once: the others may go on for days."""
+    click.echo(f"costguard stress: GPU {load.gpu.number} failed: {load.failed}; the others go on", err=True)
 
 
 def _tell(number: int, _frame: FrameType | None) -> NoReturn:
@@ -152,20 +182,32 @@ def _chosen(answer: Mapping[str, Any], wanted: Sequence[str]) -> "list[Gpu]":
     return list(picked.values()) or usable
 
 
-def _would(chosen: "Sequence[Gpu]", work: str, memory: float, load: float) -> None:
+def _would(chosen: "Sequence[Gpu]", work: "Work", duration: float | None) -> None:
+    from costguard.engine.words import spell
+
+    doing = "hold it" if work.work == "hold" else f"compute ({work.work}, {_percent(work.load)} of the time)"
+    end = "until somebody ends it" if duration is None else f"for {spell(duration)}"
     for gpu in chosen:
-        doing = "hold it" if work == "hold" else f"compute ({work}, {load:.0%} of the time)"
-        click.echo(f"DRY RUN: would take {memory:.0%} of the free memory of GPU {gpu.number} ({gpu.uuid}) and {doing}")
+        part = f"{_percent(work.memory)} of the free memory of GPU {gpu.number} ({gpu.uuid})"
+        click.echo(f"DRY RUN: would take {part} and {doing}, {end}")
+
+
+def _percent(part: float) -> str:
+    return f"{part * 100:.3g}%"
+
+
+def _no_torch(python: str | None, missing: str) -> CostguardError:
+    from costguard import extras
+
+    where = python or "costguard's Python"
+    hint = f"`{extras.install(extras.STRESS)}`, or name a Python that has it with --python"
+    return CostguardError(f"{where} has no PyTorch ({missing}), which the load is made of", hint, REFUSED)
 
 
 def _conclude(session: "Session", python: str | None, *, as_json: bool) -> None:
     """Print what became of each GPU; end with the code that says whether all went well."""
-    from costguard import extras
-
     if missing := next((load.missing for load in session.loads if load.missing), ""):
-        where = python or "costguard's Python"
-        hint = f"`{extras.install(extras.STRESS)}`, or name a Python that has it with --python"
-        raise CostguardError(f"{where} has no PyTorch ({missing}), which the load is made of", hint, REFUSED)
+        raise _no_torch(python, missing)
     rows = session.summary()
     if as_json:
         emit("stress", {"gpus": rows})

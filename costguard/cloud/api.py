@@ -282,10 +282,10 @@ class SecretStore(Protocol):
 class Provider(Protocol):
     """A cloud. Importing and constructing it needs no network and no SDK.
 
-    Five further attributes are optional: ``settings``, a tuple of `Setting`; ``capabilities`` (`Capabilities`);
+    Six further attributes are optional: ``settings``, a tuple of `Setting`; ``capabilities`` (`Capabilities`);
     ``scheduler(site)``, which gives the scheduler that the metadata names and what shows it, or None;
-    ``start_command(identity)``, which gives the command of a shell that starts this machine again, for people; and
-    ``secret_store`` (`SecretStore`). A plug-in without them has no settings of its own, a cloud that can do everything, no
+    ``start_command(identity)``, which gives the command of a shell that starts this machine again, for people;
+    ``resume_command(identity)``, where a hibernated machine needs another one; and ``secret_store`` (`SecretStore`). A plug-in without them has no settings of its own, a cloud that can do everything, no
     schedulers, no such command, and reads no secrets.
     """
 
@@ -347,8 +347,17 @@ START_COMMAND_LIMIT = 400
 
 def start_command(provider: Provider, identity: Identity) -> str:
     """The command that starts this machine again, for people; empty where the plug-in has none. Never raises."""
+    return _own_command(provider, "start_command", identity)
+
+
+def resume_command(provider: Provider, identity: Identity) -> str:
+    """The one for a machine that hibernates; empty where that is no other one than `start_command`. Never raises."""
+    return _own_command(provider, "resume_command", identity)
+
+
+def _own_command(provider: Provider, name: str, identity: Identity) -> str:
     try:
-        command = str(getattr(provider, "start_command")(identity))  # noqa: B009 - optional, so no part of the protocol
+        command = str(getattr(provider, name)(identity))  # optional, so no part of the protocol
     except Exception:  # noqa: BLE001 - foreign code, for words that are only an aid
         return ""
     return command if len(command) <= START_COMMAND_LIMIT and command.isprintable() else ""

@@ -1,7 +1,7 @@
 """Rules between options: values that are allowed alone can be nonsense, or dangerous, together."""
 
 from collections.abc import Iterator, Mapping
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from costguard.cloud.api import capabilities, secret_store
 from costguard.config.addresses import gets_warnings
@@ -229,30 +229,45 @@ def _sink(settings: Settings) -> Iterator[Problem]:
         yield Problem("sink.url", mistake, involves=("sink.method",))
 
 
-def _administrator(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]:
+class _Beyond(NamedTuple):
+    """An option beyond its bound: its path and value, and the option of the administrator with the bound."""
+
+    path: str
+    value: float
+    admin: str
+    bound: float
+    floor: bool
+
+
+def _beyond_bounds(settings: Settings) -> Iterator[_Beyond]:
     admin = settings.admin
-    floors = (
-        ("grace", settings.grace, "minimum_grace", admin.minimum_grace),
-        ("kill_duration", settings.kill_duration, "minimum_kill_duration", admin.minimum_kill_duration),
-        ("boot_grace", settings.boot_grace, "minimum_boot_grace", admin.minimum_boot_grace),
+    bounds = (
+        ("grace", settings.grace, "minimum_grace", admin.minimum_grace, True),
+        ("kill_duration", settings.kill_duration, "minimum_kill_duration", admin.minimum_kill_duration, True),
+        ("boot_grace", settings.boot_grace, "minimum_boot_grace", admin.minimum_boot_grace, True),
+        ("hold.max", settings.hold.max, "hold_max", admin.hold_max, False),
+        ("hold.past_deadline", settings.hold.past_deadline, "past_deadline", admin.past_deadline, False),
     )
-    for path, value, name, floor in floors:
-        if floor is not None and value < floor:
-            yield Problem(
-                path,
-                f"{show_seconds(value)} is below the administrator's minimum (admin.{name}, "
-                f"{written[f'admin.{name}'].source}); allowed: at least {show_seconds(floor)}",
-                involves=(f"admin.{name}",),
-            )
-    ceilings = (
-        ("hold.max", settings.hold.max, "hold_max", admin.hold_max),
-        ("hold.past_deadline", settings.hold.past_deadline, "past_deadline", admin.past_deadline),
-    )
-    for path, value, name, ceiling in ceilings:
-        if ceiling is not None and value > ceiling:
-            yield Problem(
-                path,
-                f"{show_seconds(value)} is above the administrator's maximum (admin.{name}, "
-                f"{written[f'admin.{name}'].source}); allowed: at most {show_seconds(ceiling)}",
-                involves=(f"admin.{name}",),
-            )
+    for path, value, name, bound, floor in bounds:
+        if bound is not None and (value < bound if floor else value > bound):
+            yield _Beyond(path, value, f"admin.{name}", bound, floor)
+
+
+def bounds_for_defaults(settings: Settings, written: Mapping[str, Value]) -> dict[str, Value]:
+    """The administrator's bounds for options that nobody has written, and whose defaults are beyond them: so nobody has to correct them."""
+    return {
+        one.path: Value(written[one.admin].raw, f"{one.admin} ({written[one.admin].source})")
+        for one in _beyond_bounds(settings)
+        if one.path not in written and one.admin in written
+    }
+
+
+def _administrator(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]:
+    for one in _beyond_bounds(settings):
+        what, allowed = (
+            ("below the administrator's minimum", "at least")
+            if one.floor
+            else ("above the administrator's maximum", "at most")
+        )
+        text = f"{show_seconds(one.value)} is {what} ({one.admin}, {written[one.admin].source})"
+        yield Problem(one.path, f"{text}; allowed: {allowed} {show_seconds(one.bound)}", involves=(one.admin,))

@@ -137,8 +137,11 @@ def _with_preset(written: dict[str, Value], problems: list[Problem]) -> dict[str
     return {**from_preset, **written}
 
 
-def _validate(written: Mapping[str, Value], problems: list[Problem]) -> Settings:
-    """The settings without wrong values, which go to ``problems``, so that logical checks still see everything else."""
+def _validate(written: dict[str, Value], problems: list[Problem]) -> Settings:
+    """The settings without wrong values, which go to ``problems``, so that logical checks still see everything else.
+
+    What takes the place of a default is written down as well.
+    """
     try:
         settings = Settings.model_validate(_tree(written))
     except ValidationError as error:
@@ -155,6 +158,10 @@ def _validate(written: Mapping[str, Value], problems: list[Problem]) -> Settings
         )  # what a table must have
         sound = {p: v for p, v in written.items() if p not in wrong and not p.startswith(lacking)}
         settings = Settings.model_validate(_tree(sound))
+    else:
+        if moved := checks.bounds_for_defaults(settings, written):
+            written.update(moved)
+            settings = Settings.model_validate(_tree(written))
     bad = {problem.path for problem in problems}
     for problem in checks.check(settings, written):
         if bad.isdisjoint((problem.path, *problem.involves)):

@@ -304,7 +304,7 @@ class Hooks(Section):
     """Programs of yours at the steps of an incident, in live mode. No decision waits for one or depends on its success."""
 
     pre_stop: Command = option(
-        "Runs once, in live mode, in the last minute before an action, or when the cloud announces that it reclaims the "
+        "Runs once, in live mode, in the last minute before an action, or when the cloud announces that it ends or interrupts the "
         "machine. Variables as in actions.command.",
         [],
         example=["/usr/local/bin/save-checkpoints"],
@@ -476,7 +476,10 @@ class Senses(_Senses):
 
 
 class Admin(Section):
-    """What users of the machine cannot weaken. Only files may set it; the system's file counts besides `--config`, and wins."""
+    """What users of the machine cannot weaken. Only files may set it; the system's file counts besides `--config`, and wins.
+
+    A bound takes the place of a default that is beyond it; an option that somebody wrote beyond it is an error.
+    """
 
     hold: str = option(
         "A reason. While it is not empty, every action is blocked.",

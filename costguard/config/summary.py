@@ -7,7 +7,7 @@ from costguard.config.checks import ends_machine
 from costguard.config.schema import Settings
 from costguard.config.values import show_date, show_seconds, show_share
 from costguard.engine.deeds import deed_of
-from costguard.engine.policy import CLOUD_ACTIONS
+from costguard.engine.policy import CLOUD_ACTIONS, END_TASK
 from costguard.masking import mask_all
 from costguard.record_address import outlives
 
@@ -75,7 +75,7 @@ def _idle(settings: Settings, lacking: Sequence[Lack]) -> str:
 
 def _who(settings: Settings, lacking: Sequence[Lack], heard: str) -> str:
     """Who hears of it, and over which channels, as far as that is known without a message."""
-    here = f"people at terminals of this machine are {heard}" if settings.notify.local else f"nobody is {heard}"
+    here = _who_is_here(settings, heard)
     if not settings.notify.channels:
         return here
     wanted = [name for name, one in settings.notify.channels.items() if gets_warnings(one.level, one.kinds)]
@@ -86,6 +86,13 @@ def _who(settings: Settings, lacking: Sequence[Lack], heard: str) -> str:
     if any(not without[name].certain for name in wanted):
         return f"people whose addresses the agent has (none is to be seen here) are {heard}"
     return f"only {here}" if settings.notify.local else here
+
+
+def _who_is_here(settings: Settings, heard: str) -> str:
+    """Who may hear of it on this machine; whether anybody is there then, nobody knows."""
+    if END_TASK in (settings.kill_action, *settings.fallback):
+        return f"whoever reads the output of the task is {heard}"
+    return f"whoever is at a terminal of this machine is {heard}" if settings.notify.local else f"nobody is {heard}"
 
 
 def _limits(settings: Settings) -> Iterator[str]:

@@ -36,7 +36,7 @@ class Slip(NamedTuple):
 
 def read(raw: bytes) -> tuple[str, dict[str, object]] | Slip:
     """The text and its values; or the first mistake in it."""
-    text = _decode(raw)
+    text = decode(raw)
     if isinstance(text, Slip):
         return text
     try:
@@ -47,7 +47,7 @@ def read(raw: bytes) -> tuple[str, dict[str, object]] | Slip:
         return Slip(0, "it is nested too deeply; allowed: [table] and name = value")
 
 
-def _decode(raw: bytes) -> str | Slip:
+def decode(raw: bytes) -> str | Slip:
     """The text of a file, without a byte order mark; or why it is not text."""
     if len(raw) > MOST_BYTES:
         return Slip(0, "it is larger than 1 MB; allowed: a configuration file")

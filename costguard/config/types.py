@@ -66,6 +66,13 @@ def _folder(value: str) -> str:
     return value
 
 
+def _program(value: tuple[str, ...]) -> tuple[str, ...]:
+    """The agent runs it in another folder than the one in which it was written."""
+    if value and not value[0].startswith("/") and ("/" in value[0] or value[0].startswith("~")):
+        raise ValueError(f"the program {value[0]!r} has no absolute path")
+    return value
+
+
 def _file(value: str) -> str:
     """The message does not quote it: it may be the secret itself, in place of its file."""
     if value and not value.startswith("/"):
@@ -160,7 +167,7 @@ class AllowedForm(NamedTuple):
 DURATION = "a duration such as 30 (seconds), 30s, 10m, 1h30m or 1d"
 RATE = "a rate such as 500kB/s, 1MB/s or 1GB/s; a bare number is bytes per second"
 _DATE = "a date and time with its offset (RFC 3339), such as 2027-01-31T18:00:00+01:00, or off"
-_ARGUMENTS = "a list of arguments, or one string that is split as a shell does"
+_ARGUMENTS = "a list of arguments, or one string that is split as a shell does; the first is a program of PATH, or its absolute path"
 _URL = AllowedForm("a URL that begins with http:// or https://, or nothing")
 _PATH_OR_NONE = AllowedForm("an absolute path, or nothing")
 _SERVER = "host:port with a port from 1 to 65535, an IPv6 address in brackets ([2001:db8::1]:601), or nothing"
@@ -192,7 +199,7 @@ Pages = Annotated[
     AllowedForm("a list of http addresses of this machine"),
 ]
 Gpus = Annotated[tuple[str, ...], BeforeValidator(values.names), AfterValidator(_gpu)]
-Command = Annotated[tuple[str, ...], BeforeValidator(values.command), AllowedForm(_ARGUMENTS)]
+Command = Annotated[tuple[str, ...], BeforeValidator(values.command), AfterValidator(_program), AllowedForm(_ARGUMENTS)]
 Folder = Annotated[str, AfterValidator(_folder), AllowedForm("an absolute path")]
 Address = Annotated[str, AfterValidator(_address), _URL]
 Server = Annotated[str, AfterValidator(_server), AllowedForm(_SERVER)]

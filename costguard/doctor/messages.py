@@ -170,7 +170,7 @@ def _tested(
 
 
 def _date(at: float | None) -> str:
-    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+    return time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(at))
 
 
 def _older(reference: str, at: float) -> bool:

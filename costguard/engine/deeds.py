@@ -3,6 +3,7 @@
 What only a scheduler knows (how its tasks are ended, shown and begun again) its plug-in says: `costguard.tasks.api.Advice`.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from costguard.engine.policy import CLOUD_ACTIONS, END_TASK, MACHINE_ACTIONS
@@ -201,6 +202,15 @@ DEEDS = {
 
 STARTABLE = (CLOUD_ACTIONS - {"terminate"}) | {"shutdown"}
 """After these the machine can be started again."""
+
+
+def start_after(action: str, said: Callable[[str], object]) -> str:
+    """The command that starts the machine again after this action; empty where there is none, or none is known.
+
+    ``said``: what the cloud's plug-in says under a name: ``start``, and ``resume`` where a hibernated machine needs another one.
+    """
+    resume = said("resume") if action == "hibernate" else ""
+    return str(resume or said("start") or "") if action in STARTABLE else ""
 
 
 def deed_of(action: str, *, in_task: bool = False) -> Deed:

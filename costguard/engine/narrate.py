@@ -91,6 +91,9 @@ class Sentence:
         if rules.judges_mean and mean is not None and mean.unknown_since is None:
             return self._mean(mean)
         busy = [label(core, key) for key, track in judged if track.busy]
+        if busy and core.alarms.weak_sign is not None:
+            shows = "shows" if len(busy) == 1 else "show"
+            return "weak " + " ".join(busy), f"{_some(busy)} {shows} only a weak sign of work, and no load"
         if busy and (not rules.judges_any or len(busy) == len(judged)):
             return "works " + " ".join(busy), f"{_some(busy)} {'is' if len(busy) == 1 else 'are'} busy"
         vetoes = [
@@ -217,7 +220,11 @@ class Sentence:
         at, why = min((at, reason.outlook(policy)) for at, reason in times)
         at = max(at, obstacles.may_warn_at(core, rules))
         if at == NEVER:
-            if any(t.busy for t in state.tracks):
+            if core.alarms.weak_sign is not None:
+                return (
+                    f"it may be hidden work, so {deed.no}; {action} needs {duration(policy.kill_duration)} without it"
+                )
+            if any(t.busy and t.unknown_since is None for t in state.tracks):
                 return f"work is never stopped; {action} needs {duration(policy.kill_duration)} below {percent(rules.quiet_threshold)}"
             if core.selection.unmatched:
                 return f"{deed.no} until every name in gpu_devices matches a GPU"

@@ -112,13 +112,14 @@ def _take_back(turn: Turn, event: AskRelease) -> tuple[Hold, ...]:
     """End the own extension of the deadline, or all; people hear when the deadline is now. Gives those that ended."""
     key, standing = holder(event.owner, event.uid), turn.core.deadline.extensions
     ended = tuple(one for one in standing if event.everything or one.key == key)
-    before = overdue.deadline_at(turn.state, turn.rules, turn.wall, synced=turn.synced)
+    wall = turn.wall - (event.at - turn.at)  # the date of the last look, which the machine's own time is of
+    before = overdue.deadline_at(turn.state, turn.rules, wall, synced=turn.synced)
     _keep_extensions(turn, tuple(one for one in standing if one not in ended))
-    due = overdue.deadline_at(turn.state, turn.rules, turn.wall, synced=turn.synced)
+    due = overdue.deadline_at(turn.state, turn.rules, wall, synced=turn.synced)
     if due < before:
-        limit = overdue.limit_at(turn.state, turn.rules, turn.wall, synced=turn.synced)
+        limit = overdue.limit_at(turn.state, turn.rules, wall, synced=turn.synced)
         movable = max(0.0, limit + turn.rules.policy.extend_max - max(due, event.at))
-        facts: dict[str, object] = {"owner": event.owner, "due_wall": turn.wall + due - turn.at, "movable": movable}
+        facts: dict[str, object] = {"owner": event.owner, "due_wall": wall + due - turn.at, "movable": movable}
         facts |= {"ended": [one.owner for one in ended], "takes_back": "warning"}
         _tell(turn, event.at, "deadline_extended", _RELEASED, facts, always=event.everything)
     return tuple(one for one in ended if one.until > event.at)

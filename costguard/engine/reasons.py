@@ -140,8 +140,8 @@ DEADLINE = Reason(
 )
 IDLE = Reason(
     name="idle",
-    title="idle after work",
-    why="idle after work; load{below}{during} on {gpus}",
+    title="idle",
+    why="idle; load{below}{during} on {gpus}",
     work_seen="cancels",
     unknown="blocks",
     reader_veto="cancels",

@@ -9,6 +9,7 @@ from costguard.engine.observation import Device
 from costguard.engine.reasons import Moment, reason_of
 from costguard.engine.rules import Rules
 from costguard.engine.state import (
+    CONFIRMING,
     WATCHING,
     Alarms,
     Announcement,
@@ -29,10 +30,13 @@ from costguard.engine.state import (
 from costguard.engine.window import NEVER
 
 UNDER_WAY = frozenset((
-    "warning", "countdown", "unguarded", "acting", "accepted", "asking", "stopping", "next_action",
+    "warning", "countdown", "unguarded", "acting", "next_action",
     "done", "would_act", "cannot", "outcome_unknown", "failed", "reminder",
 ))  # fmt: skip
 """Messages of a countdown, of a request, and of what came of them: a guard that begins again says itself how these stand."""
+
+REQUESTED = frozenset(("accepted", "asking", "stopping"))
+"""Messages of a request that is out. The last one is told again while nothing else is known: the machine may end before more is."""
 
 UNTOLD_KEPT = 16
 """Messages that are on their way at once; of more, the first ones are the next guard's no more."""
@@ -139,7 +143,8 @@ class Turn:
         message = Tell(effect_id, kind, level, {**self.facts(), **facts})
         self.effects.append(message)
         if kind not in UNDER_WAY:
-            kept = (*self.core.untold, Untold(effect_id, kind, level, message.facts, self.at))
+            before = [one for one in self.core.untold if not (kind in REQUESTED and one.kind in REQUESTED)]
+            kept = (*before, Untold(effect_id, kind, level, message.facts, self.at))
             self.core = self.core._replace(untold=kept[-UNTOLD_KEPT:])
         return effect_id
 
@@ -151,7 +156,12 @@ class Turn:
 
     def tell_again(self, at: float) -> None:
         """What was on its way when the guard before this one was killed; whoever has taken it is spared."""
-        fresh = tuple(one for one in self.core.untold if at - one.at <= TOLD_AGAIN_WITHIN_SECONDS)
+        out = self.core.phase == CONFIRMING
+        fresh = tuple(
+            one
+            for one in self.core.untold
+            if at - one.at <= TOLD_AGAIN_WITHIN_SECONDS and (out or one.kind not in REQUESTED)
+        )
         self.core = self.core._replace(untold=fresh)
         self.effects += [Tell(one.effect, one.kind, one.level, {**one.facts, "told_again": True}) for one in fresh]
 

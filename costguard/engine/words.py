@@ -45,6 +45,11 @@ def several(count: int, noun: str, nouns: str = "") -> str:
     return f"{count} {noun if count == 1 else nouns or noun + 's'}"
 
 
+def times(count: int) -> str:
+    """How often, as people say it: ``once``, ``twice``, ``3 times``."""
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
 def spell(seconds: float) -> str:
     """A duration as `duration` has it; one of less than ten seconds with its fraction."""
     return f"{seconds:g}s" if seconds < 10 else duration(seconds)

@@ -7,24 +7,26 @@ import os
 import select
 import signal
 import sys
+from collections.abc import Sequence
 
 from costguard.agent.granted import VISIBLE
 from costguard.background import mark_on
 from costguard.engine.words import several, spell
 from costguard.fill import NAME
+from costguard.fill.check import cannot, problems
 from costguard.fill.jobs import Filler, FillJob, FillWatchJob, GpuView, Ran, View
 from costguard.fill.slots import Gpus, Slot, chosen, name_of
 from costguard.host.clock import boot_clock
 from costguard.process.wire import from_line
 from costguard.tree import group
-from costguard.tree.begin import CANNOT_RUN, Background, Begin, begin
+from costguard.tree.begin import CANNOT_RUN, Background, Begin, Failed, Prepared
 from costguard.tree.ending import Ending
 from costguard.tree.jobs import Finish, Origin
 from costguard.tree.members import OwnTree, mark_of
 from costguard.tree.processes import Process, find, named
 from costguard.tree.signals import Received, Signals, become_subreaper
 from costguard.tree.speech import Speech, fill_standard
-from costguard.tree.watching import Watching
+from costguard.tree.watching import STOOD_STILL, Watching
 
 DONE, WRONG, REFUSED = 0, 2, 3
 """Exit codes: ended as somebody asked, or with its work done; a GPU that is not there was named; there is none at all."""
@@ -35,6 +37,9 @@ FIRST_VIEW_SECONDS = 60.0
 TURN_SECONDS = 0.5
 """Between two looks at what is due, when nothing happens."""
 
+BEGINS_WITHIN_SECONDS = 10.0
+"""A command that does not run by then is told: its folder, log or program lies where nobody answers."""
+
 _LEAVE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _UNHEEDED = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)  # who stands still makes room for nobody
 
@@ -42,8 +47,11 @@ _UNHEEDED = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)  # who stands still
 class Run:
     """One command that was started, and its tree."""
 
-    def __init__(self, slot: Slot, leader: int, mark: int, folder: str) -> None:
-        self.slot, self.leader, self.mark, self.folder = slot, leader, mark, folder
+    def __init__(self, slot: Slot, prepared: Prepared, mark: int, folder: str) -> None:
+        self.slot, self.leader, self.mark, self.folder = slot, prepared.leader, mark, folder
+        self.prepared: Prepared | None = prepared  # until it is known whether the command runs
+        self.tell_at: float | None = boot_clock() + BEGINS_WITHIN_SECONDS  # that this takes long
+        self.failed: Failed | None = None  # why it does not
         self.status: int | None = None  # how the leader ended
         self.ending: Ending | None = None
         self.yields = False
@@ -70,27 +78,33 @@ class Launcher:
         self._runs: list[Run] = []
         self._count = 0  # of commands that were started
         self._leaving: int | None = None  # the exit code, once it is to leave
+        self._chosen_at = 0.0
 
     def run(self) -> int:
         """Fill until somebody ends this, or the work is done. After a bug the watcher ends what runs."""
+        works = [(filler, self._background(filler, "{gpu}", "")) for filler in self._job.fillers]
+        if self._job.dry_run and self._has_problems(works):
+            return WRONG
         self._start_watcher()
         until = boot_clock() + FIRST_VIEW_SECONDS
         while self._leaving is None or self._runs:
             now = boot_clock()
             self._end_what_ends(now)
             self._yield_where_due(now)
+            self._tell_who_does_not_begin(now)
             if self._gpus is None and now >= until:
                 self._refuse("the watcher did not answer")
-            if self._watching.restart_at is not None and now >= self._watching.restart_at:
-                self._start_watcher()
+            self._keep_watch(now)
             if self._leaving is None or self._runs:
                 self._turn(now)
         self._watching.end()
+        self._tree.end_readers()
         return self._leaving
 
     # -- waiting ---------------------------------------------------------------------------------------------
 
     def _start_watcher(self) -> None:
+        self._tree.end_readers(self._watching.pids)
         origin = Origin(self._own.pid, self._own.born, self._own.session, self._tree.foreign)
         watch = FillWatchJob(origin, self._job.look, self._job.finish)
         try:
@@ -99,15 +113,29 @@ class Launcher:
             self._speech.say(f"the watcher cannot be started ({error.strerror}); nothing is started")
             self._watching.died(boot_clock())
 
+    def _keep_watch(self, now: float) -> None:
+        """Start the watcher again when it is time, or when it stands still."""
+        if self._watching.stands_still():
+            self._watching.replace(now)
+            if self._watching.deaths == 1:  # once, where it happens again and again
+                self._speech.say(f"{STOOD_STILL}; the work stays meanwhile")
+        if self._watching.restart_at is not None and now >= self._watching.restart_at:
+            self._start_watcher()
+
     def _turn(self, now: float) -> None:
         """Wait for what comes first, and handle it."""
         poll = select.poll()
         poll.register(self._signals.fd, select.POLLIN)
         if self._watching.up >= 0:
             poll.register(self._watching.up, select.POLLIN)
+        starting = {run.prepared.fd: run for run in self._runs if run.prepared is not None}
+        for fd in starting:
+            poll.register(fd, select.POLLIN)
         due = [run.ending.next for run in self._runs if run.ending is not None]
         left = min(TURN_SECONDS, *(max(0.0, at - now) for at in due)) if due else TURN_SECONDS
         ready = {fd for fd, _mask in poll.poll(int(left * 1000) + 1)}
+        for fd in ready & starting.keys():
+            self._begun(starting[fd])
         if self._signals.fd in ready:
             for received in self._signals.read():
                 self._receive(received)
@@ -134,8 +162,7 @@ class Launcher:
                 return
             if pid == 0:
                 return
-            if pid == self._watching.pid:
-                self._watching.died(boot_clock())
+            self._watching.collected(pid, boot_clock())
             for run in self._runs:
                 if pid == run.leader:
                     run.status = status
@@ -150,6 +177,9 @@ class Launcher:
         now = boot_clock()
         for text in self._gpus.see(view, now):
             self._speech.say(text)
+        if self._job.dry_run:
+            self._rehearse(now)
+            return
         self._yield_where_due(now)
         for slot in self._slots:
             if self._leaving is None and slot.may_begin(self._gpus, self._slots, now):
@@ -163,7 +193,6 @@ class Launcher:
             if view.error:
                 self._refuse(view.error)
             return False
-        self._gpus = Gpus(view, boot_clock())
         for number, filler in enumerate(self._job.fillers):
             keys, unknown = chosen(view, filler.gpus)
             if unknown:
@@ -172,7 +201,9 @@ class Launcher:
                 return False
             parts = [keys] if filler.together else [[key] for key in keys]
             self._slots += [Slot(number, part, self._job.patience) for part in parts]
-        if self._job.patience.idle_for > 0.0:  # else nobody waits
+        self._gpus = Gpus(view, boot_clock(), {key for slot in self._slots for key in slot.keys})
+        self._chosen_at = boot_clock()
+        if self._job.patience.idle_for > 0.0 and not self._job.dry_run:  # else nobody waits
             self._speech.say(f"work begins on a GPU that stays free for {spell(self._job.patience.idle_for)}")
         return True
 
@@ -190,40 +221,83 @@ class Launcher:
     # -- beginning -------------------------------------------------------------------------------------------
 
     def _begin(self, slot: Slot, now: float) -> None:
-        """Start the work of one slot."""
-        filler, place = self._job.fillers[slot.filler], self._place(slot)
-        what = f"{os.path.basename(filler.command[0])} on {place}"
-        if self._job.dry_run:
-            slot.begun(now)
-            self._speech.say(f"DRY RUN: {what} would begin")
-            return
+        """Start the work of one slot. Nothing waits for it: whatever its folder, log or program lies on, the others must yield."""
+        filler = self._job.fillers[slot.filler]
         self._count += 1
         folder = group.make(f"costguard-fill-{self._own.pid}-{self._count}")
         how = Begin(filler.command, self._signals.before, 0, session=True, folder=folder)
         try:
-            leader, error = begin(how, self._background(filler, slot))
+            prepared = Prepared(how, self._background(filler, *self._names(slot)))
         except OSError as failure:
-            leader, error = 0, failure.errno or 0
-        if not leader:
             group.remove(folder)
-            self._over(slot, CANNOT_RUN, f"{what} cannot be started: {os.strerror(error)}", now)
+            self._over(slot, CANNOT_RUN, f"{self._what(slot)} cannot be started: {failure.strerror}", now)
             return
         slot.begun(now)
-        process = find(leader)
-        run = Run(slot, leader, mark_of(process, filler=True) if process is not None else 0, folder)
+        process = find(prepared.leader)
+        run = Run(slot, prepared, mark_of(process, filler=True) if process is not None else 0, folder)
         self._runs.append(run)
-        self._watching.write(Ran(run.mark, folder))
-        self._speech.say(f"{what} begins (process {leader})")
+        self._watching.write(Ran(run.mark, folder))  # before it does anything: who outlives this process knows of it
+        prepared.go()
 
-    def _background(self, filler: Filler, slot: Slot) -> Background:
-        gpus = self._views(slot)
-        numbers = "-".join([str(gpu.number) if gpu.number >= 0 else gpu.uuid for gpu in gpus])
-        named_gpus = {VISIBLE: ",".join([gpu.uuid for gpu in gpus])}
+    def _begun(self, run: Run) -> None:
+        """Take what became of a start."""
+        assert run.prepared is not None  # it was waited for
+        run.failed, run.prepared = run.prepared.outcome(), None
+        if run.failed is None and run.ending is None:
+            self._speech.say(f"{self._what(run.slot)} begins (process {run.leader})")
+
+    def _tell_who_does_not_begin(self, now: float) -> None:
+        for run in self._runs:
+            if run.prepared is not None and run.tell_at is not None and now >= run.tell_at:
+                run.tell_at = None
+                why = "its folder, its log or the program itself does not answer"
+                self._speech.say(f"{self._what(run.slot)} has not begun for {spell(BEGINS_WITHIN_SECONDS)}: {why}")
+
+    def _what(self, slot: Slot) -> str:
+        return f"{os.path.basename(self._job.fillers[slot.filler].command[0])} on {self._place(slot)}"
+
+    def _background(self, filler: Filler, numbers: str, uuids: str) -> Background:
         return Background(
             filler.directory.replace("{gpu}", numbers),
-            {**os.environ, **filler.variables, **named_gpus},
+            {**os.environ, **filler.variables, VISIBLE: uuids},
             filler.log.replace("{gpu}", numbers),
         )
+
+    def _names(self, slot: Slot) -> tuple[str, str]:
+        """Numbers for paths, and UUIDs for the driver."""
+        gpus = self._views(slot)
+        numbers = "-".join([str(gpu.number) if gpu.number >= 0 else gpu.uuid for gpu in gpus])
+        return numbers, ",".join([gpu.uuid for gpu in gpus])
+
+    # -- a dry run -------------------------------------------------------------------------------------------
+
+    def _has_problems(self, works: Sequence[tuple[Filler, Background]]) -> bool:
+        """Say what would keep work from being started."""
+        found = dict.fromkeys([text for filler, background in works for text in problems(filler.command, background)])
+        for text in found:
+            self._speech.say(f"DRY RUN: {text}")
+        return bool(found)
+
+    def _rehearse(self, now: float) -> None:
+        """Say what would begin where, and leave: as soon as each GPU is known, or will not be."""
+        assert self._gpus is not None  # there was a look
+        unknown = any(gpu.view.state == "unknown" for gpu in self._gpus.by_key.values())
+        if self._leaving is not None or (unknown and now - self._chosen_at < self._job.patience.unknown_for):
+            return
+        works = [(slot, self._job.fillers[slot.filler]) for slot in self._slots]
+        if self._has_problems([(filler, self._background(filler, *self._names(slot))) for slot, filler in works]):
+            self._leaving = WRONG
+            return
+        for slot in self._slots:
+            why = slot.waits_for(self._gpus, self._slots)
+            if not why:
+                slot.begun(now)
+            after = self._job.patience.idle_for
+            then = f"would begin once {'they have' if len(slot.keys) > 1 else 'it has'} been free for {spell(after)}"
+            self._speech.say(
+                f"DRY RUN: {self._what(slot)} {f'would wait: {why}' if why else then if after else 'would begin'}"
+            )
+        self._leaving = DONE
 
     # -- ending ----------------------------------------------------------------------------------------------
 
@@ -232,12 +306,9 @@ class Launcher:
         if self._gpus is None:
             return
         for slot in self._slots:
-            why = slot.must_end(self._gpus, now) if slot.running else ""
             run = next((run for run in self._runs if run.slot is slot), None)
-            if why and run is None:  # a dry run
-                slot.yielded(now)
-                self._speech.say(f"DRY RUN: {why}; the work on {self._place(slot)} would end")
-            elif why and run is not None and run.ending is None:
+            why = slot.must_end(self._gpus, now) if run is not None else ""
+            if why and run is not None and run.ending is None:
                 self._speech.say(f"{why}; {self._how(run)}")
                 self._end(run, yields=True)
 
@@ -247,12 +318,16 @@ class Launcher:
             run.ending = Ending(
                 lambda: self._members(run), self._job.finish, boot_clock(), self._speech.say, [run.folder]
             )
+            if run.prepared is not None:  # nothing of its own runs there, and no signal but KILL is heeded
+                run.ending.hurry(boot_clock())
 
     def _end_what_ends(self, now: float) -> None:
         """Go on with each tree that ends, and begin with those whose leader left them."""
         self._reap()
         for run in list(self._runs):
             if run.ending is None and run.status is not None:
+                if run.prepared is not None:
+                    self._begun(run)
                 if left := self._members(run):
                     self._speech.say(
                         f"the work on {self._place(run.slot)} ended and left {named(left)}: {self._how(run)}"
@@ -267,8 +342,15 @@ class Launcher:
         self._runs.remove(run)
         if run.folder:
             group.remove(run.folder)
+        if run.prepared is not None:
+            self._begun(run)
         if run.yields:
             run.slot.yielded(now)
+            return
+        if run.failed is not None:
+            filler = self._job.fillers[run.slot.filler]
+            why = cannot(run.failed, filler.command, self._background(filler, *self._names(run.slot)))
+            self._over(run.slot, CANNOT_RUN, f"{self._what(run.slot)} cannot be started: {why}", now)
             return
         code = os.waitstatus_to_exitcode(run.status) if run.status is not None else -signal.SIGKILL
         said = f"with {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
@@ -285,7 +367,7 @@ class Launcher:
 
     def _members(self, run: Run) -> list[Process]:
         """The tree of one run. Who shows no sign of being another run's belongs to it, too."""
-        everybody = self._tree.members(self._watching.pid)
+        everybody = self._tree.members(self._watching.pids)
         if len(self._runs) == 1:
             return everybody
         known = {process.pid: process for process in everybody}
@@ -313,7 +395,7 @@ class Launcher:
 
     def _how(self, run: Run | None = None) -> str:
         """What is about to be done, for people."""
-        members = self._members(run) if run is not None else self._tree.members(self._watching.pid)
+        members = self._members(run) if run is not None else self._tree.members(self._watching.pids)
         finish: Finish = self._job.finish
         name = signal.Signals(finish.signal).name.removeprefix("SIG")
         return f"{name} to {several(len(members), 'process', 'processes')}, KILL after {spell(finish.grace)}"

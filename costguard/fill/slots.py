@@ -1,6 +1,6 @@
 """When background work begins and ends: decided from what the watcher saw, with time as an argument."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from costguard.engine.words import spell
 from costguard.fill.jobs import GpuView, Patience, View
@@ -33,10 +33,10 @@ class Gpu:
 
 
 class Gpus:
-    """All that may be used; fixed at the first look."""
+    """Those that the work may use, and of which people are told; fixed at the first look."""
 
-    def __init__(self, view: View, now: float) -> None:
-        self.by_key = {one.key: Gpu(one._replace(state="unknown", why=""), now) for one in view.gpus}
+    def __init__(self, view: View, now: float, keys: Collection[str]) -> None:
+        self.by_key = {one.key: Gpu(one._replace(state="unknown", why=""), now) for one in view.gpus if one.key in keys}
         self.users = ""
 
     def see(self, view: View, now: float) -> list[str]:
@@ -84,6 +84,19 @@ class Slot:
         return all(
             one.view.uuid and one.since is not None and now - one.since >= self._patience.idle_for for one in mine
         )
+
+    def waits_for(self, gpus: Gpus, others: Iterable["Slot"]) -> str:
+        """What stands in the way of work here, however long it waits; empty for nothing."""
+        if gpus.users:
+            return gpus.users
+        taken = {key for one in others if one.running for key in one.keys}
+        for key in self.keys:
+            view = gpus.by_key[key].view
+            if view.state in ("taken", "unknown"):
+                return describe(view)
+            if key in taken:
+                return f"{name_of(view)} has work that comes before it"
+        return ""
 
     def must_end(self, gpus: Gpus, now: float) -> str:
         """Why it has to yield; empty while it need not."""

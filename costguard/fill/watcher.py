@@ -20,8 +20,8 @@ from costguard.readers.host.sense import Moment, Place
 from costguard.readers.host.terminals import Terminals
 from costguard.readers.nvml.job import NvmlJob
 from costguard.tree.ending import end_orphaned
-from costguard.tree.machine import Machine, first_line
-from costguard.tree.members import Followed
+from costguard.tree.machine import Machine, Pulse, first_line
+from costguard.tree.members import Followed, put_on, watcher_mark
 from costguard.tree.processes import find
 from costguard.tree.speech import Speech, fill_standard
 
@@ -39,6 +39,7 @@ class Watcher:
         self._poller = Poller()
         self._machine = Machine(self._poller, speech, debug=False)
         self._reader = ReaderProcess(self._machine, "nvml", self._reader_job)
+        self._pulse = Pulse(words)
         self._followed = Followed(job.origin)
         self._tenants = Tenants(job.look.ignore, self._followed.members)
         self._people = People(job.look.users_for, job.look.ignore_users)
@@ -64,6 +65,7 @@ class Watcher:
         os.set_blocking(self._words, False)
         self._poller.add(0, READ, self._heard)
         while not self._gone:
+            self._pulse.beat(time.monotonic())
             self._turn(boot_clock())
             events: list[HostEvent] = []
             due = min(self._next, self._reader.deadline)
@@ -207,6 +209,7 @@ def main() -> int:
     if not line:
         return 0
     job = from_line(FillWatchJob, line)
+    put_on(watcher_mark(job.origin.launcher, job.origin.born))
     words = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)
     return Watcher(job, words, Speech(2, stamped="JOURNAL_STREAM" not in os.environ, name=NAME)).run()

@@ -26,11 +26,11 @@ class _Stop(NamedTuple):
 
 
 def last_rate(events: Iterable[Event]) -> Rate | None:
-    """The last price in a message of this history."""
+    """The last price in a message of this history; of a task none, whose GPUs need not be all of the machine."""
     found: Rate | None = None
     for event in events:
         if event.kind == "told" and isinstance(facts := event.data.get("facts"), Mapping):
-            known = rate(facts.get("price_per_hour"), facts.get("currency"), {})
+            known = None if facts.get("task") else rate(facts.get("price_per_hour"), facts.get("currency"), {})
             if known is not None:
                 found = known._replace(origin=f"as used on {time.strftime('%Y-%m-%d', time.localtime(event.wall))}")
     return found

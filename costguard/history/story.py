@@ -12,7 +12,7 @@ from costguard.engine.narrate import ON_DONE, unreached, was_done
 from costguard.engine.state import PERSON
 from costguard.engine.words import percent, several
 from costguard.history.query import Event
-from costguard.notify.job import HELD_BACK, IN_DOUBT
+from costguard.notify.job import HELD_BACK, IN_DOUBT, SPARED
 from costguard.plans import VERDICT_WORDS
 
 RESULTS = {
@@ -230,7 +230,9 @@ def _delivery(data: Mapping[str, Any]) -> str:
     return f"{name} NOT delivered{again}: {lost or 'no channel took it'}"
 
 
-_UNASKED = re.compile(r"no channel: (?:nobody asked for|takes) (messages of this kind.*)")
+_UNASKED = re.compile(
+    rf"no channel: (?:(?:nobody asked for|takes) (messages of this kind.*)|((?:{SPARED}|nobody is left ).*))"
+)
 """Who took a message that was sent to nobody, as it stands in the events of this and of earlier versions."""
 
 
@@ -239,7 +241,9 @@ def _unsent(taken: str) -> str:
     if taken.startswith(HELD_BACK):
         return taken
     found = _UNASKED.fullmatch(taken)
-    return f"not sent: nobody asked for {found[1]}" if found else ""
+    if found is None:
+        return ""
+    return f"not sent: {found[2]}" if found[2] else f"not sent: nobody asked for {found[1]}"
 
 
 def _answered(data: Mapping[str, Any]) -> tuple[str, ...]:

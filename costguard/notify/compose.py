@@ -25,6 +25,7 @@ due_wall             its date; else ``wall`` (now) plus the seconds
 findings             of the plan: ``[code, text, hint]`` or an object with these keys
 why                  why something was cancelled, held up or ended
 hold                 the reason given for a hold; ``released`` when ``owner`` ended it
+forbidden            why nothing may be done now: an administrator's hold, an escape hatch
 takes_back           the level of what people were told before and is not so any more, as a countdown that a hold has ended
 hold_seconds         how long the hold lasts, ``hold_until_wall`` its end
 holders              who else still holds it; ``hold_left`` hold time that users have left
@@ -40,13 +41,14 @@ money                estimated cost so far, in ``currency``
 price_per_hour       price of the machine, in ``currency``
 price                the cloud's price: ``amount``, ``currency``, ``date``, ``source``, ``region``, ``kind``
 detail, proof        outcome of an attempt, and its request id or exit code
-start                the command that starts this machine again
+start, resume        the command that starts this machine again; the one after a hibernation, where that is another one
 receipt              what `costguard stop --verify` takes, one line of JSON
 error, hint          what failed, and what to do about it
 unreached_tries      tries of a warning that reached nobody
 rounds               failed rounds of attempts; ``retry_in_seconds`` until the next one
 text, notes          text of a notice, a list of notes
-change               what the cloud announces: ``reboot``, ``freeze``; anything else: it reclaims the machine
+change               what the cloud announces: ``stop``, ``terminate``, ``hibernate``, ``reboot``, ``freeze``; anything else: it
+                     reclaims the machine
 limit                what the deadline is: ``lifetime``, ``lease``, ``budget``; ``movable``: seconds by which users may move it
 stop_busy            true when the deadline stops work too
 done                 in a reminder: ``cannot``, ``unknown``; anything else: failed
@@ -61,15 +63,18 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from costguard.engine.deeds import STARTABLE
+from costguard.engine.deeds import start_after
 from costguard.engine.reasons import REASONS
 from costguard.engine.saving import HOOK_FAILED
 from costguard.engine.state import PERSON
-from costguard.engine.words import clock, duration, percent, several
+from costguard.engine.words import clock, duration, percent, several, times
 from costguard.money import rate
 from costguard.notify import words
 from costguard.notify.facts import DAY, Facts, number
 from costguard.notify.words import listed, money, sentence
+
+WHY_LENGTH = 60
+"""Characters of a cause that stands in the first line; a longer one follows."""
 
 TITLE_LENGTH = 140
 """Characters of a note that stand in the first line; all of a longer one follows."""
@@ -184,16 +189,17 @@ def _summary(facts: Facts) -> tuple[str, Lines]:
     """The first line alone says what the machine did, and what costguard made of it."""
     if facts.text("error"):
         return f"{facts.name}: no summary", [sentence(facts.text("error"))]
-    times = [(name, facts.number(name) or 0.0) for name in ("works", "quiet", "unknown", "off")]
+    lasted = [(name, facts.number(name) or 0.0) for name in ("works", "quiet", "unknown", "off")]
     spoken = {"works": "worked", "quiet": "idle", "unknown": "unreadable", "off": "stopped"}
-    hours = ", ".join(f"{spoken[name]} {duration(seconds)}" for name, seconds in times if seconds >= 60.0)
+    hours = ", ".join(f"{spoken[name]} {duration(seconds)}" for name, seconds in lasted if seconds >= 60.0)
     since, until = facts.number("since"), facts.number("until")
     period = _period(since, until, facts.number("made")) if since is not None and until is not None else ""
-    return f"{facts.name}{period}: {hours or 'nothing recorded'}{_summed_up(facts)}", [
+    return f"{facts.name}: {hours or 'nothing recorded'}{_summed_up(facts)}{period}", [
         *_counted(facts),
         *[f"- not done: {sentence(text)}" for text in facts.names("troubles")],
         *_nearly(facts),
         _held_by(facts),
+        sentence(f"now {facts.deed.none}: {facts.text('forbidden')}" if facts.text("forbidden") else ""),
         _price(facts),
         "The whole record: `costguard history`.",
     ]
@@ -203,8 +209,8 @@ def _period(since: float, until: float, made: float | None) -> str:
     """What the summary is of; where its end is not the moment of the message, that too."""
     begin = clock(since, since - DAY)
     if made is None or made - until < 60.0:
-        return f" since {begin}"
-    return f" from {begin} until {clock(until, since)}"
+        return f" (since {begin})"
+    return f" ({begin} to {clock(until, since)})"
 
 
 def _summed_up(facts: Facts) -> str:
@@ -230,13 +236,13 @@ def _counted(facts: Facts) -> Lines:
     estimated = facts.number("would_save") if facts.dry else facts.number("saved")
     counted = _limited(facts.number("saving_limit") or 0.0, facts.number("uncounted") or 0.0) if estimated else ""
     return [
-        f"Live mode would have {facts.ward.past} it {several(count('would'), 'time')}{again}."
-        if count("would")
-        else before,
+        f"Live mode would have {facts.ward.past} it {times(count('would'))}{again}." if count("would") else before,
         counted,
-        f"{facts.ward.past.capitalize()} {several(count('stops'), 'time')}." if count("stops") else "",
-        f"Warned {several(count('warnings'), 'time')}." if count("warnings") and not facts.dry else "",
+        f"{facts.ward.past.capitalize()} {times(count('stops'))}." if count("stops") else "",
+        f"Warned {times(count('warnings'))}." if count("warnings") and not facts.dry else "",
         f"GPUs unreadable for long: {several(count('alarms'), 'alarm')}." if count("alarms") else "",
+        f"A job looked as if it hung: told {times(count('hung'))}." if count("hung") else "",
+        f"People or programs kept it up without GPU work: told {times(count('kept_up'))}." if count("kept_up") else "",
         f"Its idle hours cost {money(idle, facts.text('currency'))} (an estimate)."
         if idle and facts.ward.billed
         else "",
@@ -258,7 +264,7 @@ def _nearly(facts: Facts) -> Lines:
 
 def _held_by(facts: Facts) -> str:
     rows = [row for row in facts.rows("holders") if isinstance(row, list | tuple) and len(row) == 2]
-    found = [f"{row[0]} ({several(round(times), 'time')})" for row in rows if (times := number(row[1])) is not None]
+    found = [f"{row[0]} ({times(round(often))})" for row in rows if (often := number(row[1])) is not None]
     return f"Held by {listed(found)}." if found else ""
 
 
@@ -297,8 +303,10 @@ def _cancelled(facts: Facts) -> tuple[str, Lines]:
             why,
             f"{_NOT_DONE.format(facts.deed.noun)} Nothing is done while mode is dry-run; messages say what would be.",
         ]
-    return f"{facts.name}: {facts.deed.noun} cancelled", [
-        why,
+    cause = (facts.text("why") or facts.text("detail")).rstrip(".")
+    told = cause if len(cause) <= WHY_LENGTH and "\n" not in cause else ""
+    return f"{facts.name}: {facts.deed.noun} cancelled{f': {told}' if told else ''}", [
+        "" if told else why,
         f"{_NOT_DONE.format(facts.deed.noun)} {_warned_first(facts)}",
     ]
 
@@ -362,8 +370,8 @@ def _cannot(facts: Facts) -> tuple[str, Lines]:
 
 def _refusal(facts: Facts) -> Lines:
     findings = _findings(facts, hints=True)
-    check = "" if findings or facts.text("hint") else "To see why: `costguard status`."
-    return [*(findings or _outcome(facts)), *_cause(facts), check, _price(facts)]
+    told = findings or _outcome(facts)
+    return [*told, *_cause(facts), "" if any(told) else "To see why: `costguard status`.", _price(facts)]
 
 
 def _preflight_refused(facts: Facts) -> tuple[str, Lines]:
@@ -410,11 +418,13 @@ def _reminder(facts: Facts) -> tuple[str, Lines]:
         "unknown": f"outcome of the {facts.deed.noun} still unknown",
         "cannot": f"{facts.deed.noun} still not possible",
     }.get(facts.text("done"), f"{facts.deed.noun} still not done")
-    return f"{facts.name}: {state}", [
-        *_outcome(facts),
+    findings, bill = _findings(facts, hints=True), "; the bill goes on" if facts.ends_bill else ""
+    refused = facts.text("done") == "cannot" and bool(findings)  # then they say all that its words do
+    return f"{facts.name}: {state}{'' if facts.text('done') == 'unknown' else bill}", [
+        *([] if refused else _outcome(facts)),
         _cost_so_far(facts),
         "Somebody must act: `costguard status` shows what is wrong.",
-        *_findings(facts, hints=True),
+        *findings,
         _price(facts),
     ]
 
@@ -460,7 +470,9 @@ def _closed(facts: Facts) -> tuple[str, Lines]:
         _price(facts) if estimate else "",
         f"Proof: {proof}." if proof else "",
     ]
-    return f"{facts.machine} has started again; the {facts.deed.noun} is confirmed", lines
+    after = f" after {duration(off)}" if away and off is not None else ""
+    worth = "" if saved is None else f", and saved {money(saved, facts.text('currency'))}"
+    return f"{facts.machine} has started again{after}; the {facts.deed.noun} is confirmed{worth}", lines
 
 
 def _state_lost(facts: Facts) -> tuple[str, Lines]:
@@ -613,6 +625,12 @@ def _notice(facts: Facts) -> tuple[str, Lines]:
     verb, advice = {
         "reboot": ("reboots", "Save your work: running programs end."),
         "freeze": ("pauses", "The machine continues afterwards."),
+        "stop": ("stops", "Save your work."),
+        "terminate": ("deletes", "Save your work: local data is lost."),
+        "hibernate": (
+            "hibernates",
+            "The programs continue once it is started again, if that succeeds: save your work.",
+        ),
     }.get(facts.text("change"), ("reclaims", "Save your work."))
     closing = f"{advice} The cloud decides this; a hold does not postpone it."
     return f"{facts.machine}: the cloud {verb} it {when}", [
@@ -635,6 +653,7 @@ def _finding(facts: Facts) -> tuple[str, Lines]:
     effect = {
         "ghost": "This load counts as idle. costguard takes no other action.",
         "suspect_hung": f"This load counts as work, so {facts.ward.stays}. Look at the job. {_unneeded(facts)}",
+        "unchecked": "Nobody knows whether it would work. To see what is wrong: `costguard doctor`.",
     }.get(code, "For information only: costguard takes no action.")
     return f"{facts.name}: {what}", [
         sentence(facts.text("text")),
@@ -776,8 +795,8 @@ def _receipt(facts: Facts) -> Lines:
 
 
 def _start_again(facts: Facts) -> Lines:
-    start = f"`{facts.text('start')}`" if facts.text("start") and facts.text("action") in STARTABLE else ""
-    back = start if facts.ward.billed else facts.advice("again")
+    start = start_after(facts.text("action"), facts.text)
+    back = (f"`{start}`" if start else "") if facts.ward.billed else facts.advice("again")
     return [f"To start it again: {back}."] if back and not facts.dry else []
 
 

@@ -7,12 +7,22 @@ takes a message in the moment in which its worker is killed is in no file, and g
 import json
 import os
 import time
+from collections.abc import Container, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from types import MappingProxyType
 from typing import NamedTuple
 
 from costguard.notify.job import Draft
 
 FOLDER = "delivered"
+
+STEPS = {"accepted": ("acting",), "stopping": ("acting", "accepted")}
+"""Messages that only go on with what these said: whoever has read that it begins is told how it ends, and not each step in between."""
+
+EARLIER_SECONDS, LOOK_SECONDS = 4.0, 0.1
+"""How long a step in between waits for the answers to what it goes on with, and how often it looks: a mail server may greet late."""
+
 FILES_KEPT = 48
 """Messages of which this is known; more belong to stories that are over."""
 
@@ -23,6 +33,12 @@ HERE_AGAIN_SECONDS = 600.0
 
 TRIES_SECONDS = 3600.0
 """What is older belongs to another story: after a loss of its state an agent counts its incidents anew."""
+
+LASTING = frozenset(("summary",))
+"""Kinds whose names are never given again: of them everything counts, however old."""
+
+FIRST_TRY = ""
+"""In the place of a channel's name, in the line that has the id under which the message was first sent."""
 
 SOON_SECONDS = 120.0
 """What is so near is told at a terminal in any case."""
@@ -38,13 +54,45 @@ class Taken(NamedTuple):
 class Delivered:
     """The record of one message. Without a folder that can be written nothing is known, and everything is sent."""
 
-    def __init__(self, runtime: str, draft: Draft, *, again: bool) -> None:
+    def __init__(
+        self, runtime: str, draft: Draft, *, again: bool, wanted: Container[str] = (),
+        instead: Mapping[str, Sequence[Draft]] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        """``wanted``: channels that asked for just this kind. ``instead``: by channel, earlier messages in whose place it gets this."""
         self._path = os.path.join(runtime, FOLDER, _name(draft)) if runtime else ""
+        self._draft, self._wanted, self._instead = draft, wanted, instead
         self._soon = _seconds(draft) <= SOON_SECONDS
-        self.taken: dict[tuple[str, int], Taken] = self._read() if again else {}
+        self.taken: dict[tuple[str, int], Taken] = self._read(self._path, draft.kind) if again else {}
         """By channel and number of the address; filled by earlier tries of the same message."""
-        if not again:
-            self._begin()
+        first = self.taken.pop((FIRST_TRY, 0), None)
+        self.first_id = first.whom if first is not None else draft.id
+        """The id of the first try, by which a service knows a further one."""
+        if first is None:
+            self._begin(anew=not again)
+
+    @property
+    def spared(self) -> set[tuple[str, int]]:
+        """Who gets nothing of this, by the same names, because an earlier message said enough, as far as is known by now."""
+        if not self._path:
+            return set()
+        before = [self._taken_of(self._draft._replace(kind=kind)) for kind in STEPS.get(self._draft.kind, ())]
+        found = {key for taken in before for key in taken if key[0] not in self._wanted and key[0] not in self._instead}
+        for name, earlier in self._instead.items():
+            taken = [{key for key in self._taken_of(one) if key[0] == name} for one in earlier]
+            found |= set.intersection(*taken) if taken else set()
+        return found
+
+    def await_earlier(self, keys: AbstractSet[tuple[str, int]], seconds: float) -> None:
+        """Wait, so long at most, until these have taken what comes before a step in between; for any other message not at all."""
+        keys = {key for key in keys if key[0] not in self._wanted}
+        end = time.monotonic() + seconds
+        while self._draft.kind in STEPS and not keys <= self.spared and time.monotonic() < end:
+            time.sleep(LOOK_SECONDS)
+
+    def _taken_of(self, earlier: Draft) -> dict[tuple[str, int], Taken]:
+        """Who has taken an earlier message."""
+        found = self._read(os.path.join(os.path.dirname(self._path), _name(earlier)), earlier.kind)
+        return {key: taken for key, taken in found.items() if key[0] != FIRST_TRY}
 
     def here(self, name: str, now: float) -> str:
         """Whom a channel of this machine has reached so recently that it is left in peace; empty where nobody."""
@@ -66,31 +114,36 @@ class Delivered:
             finally:
                 os.close(descriptor)
 
-    def _begin(self) -> None:
-        """Forget what an earlier message of this name has reached, and the oldest ones."""
+    def _begin(self, *, anew: bool) -> None:
+        """Write down the id of this try; ``anew``: forget what an earlier message of this name has reached, and the oldest ones."""
         if not self._path:
             return
         folder = os.path.dirname(self._path)
         with suppress(OSError):
             os.makedirs(folder, mode=0o700, exist_ok=True)
-            with suppress(FileNotFoundError):
-                os.unlink(self._path)
-            kept = sorted((entry.stat().st_mtime, entry.path) for entry in os.scandir(folder))
+            if anew:
+                with suppress(FileNotFoundError):
+                    os.unlink(self._path)
+            kept = sorted(
+                (entry.stat().st_mtime, entry.path) for entry in os.scandir(folder) if entry.path != self._path
+            )
             for _, path in kept[: max(0, len(kept) - FILES_KEPT + 1)]:
                 os.unlink(path)
+        self.keep(FIRST_TRY, 0, self._draft.id)
 
-    def _read(self) -> dict[tuple[str, int], Taken]:
+    @staticmethod
+    def _read(path: str, kind: str) -> dict[tuple[str, int], Taken]:
         found: dict[tuple[str, int], Taken] = {}
         now = time.time()
         try:
-            with open(self._path, "rb") as file:
+            with open(path, "rb") as file:
                 lines = file.read(LONGEST_BYTES).splitlines()
         except OSError:
             return found
         for line in lines:
             with suppress(ValueError, TypeError, RecursionError):  # a worker may have been killed while it wrote
                 name, number, whom, at = json.loads(line)
-                if 0.0 <= now - float(at) < TRIES_SECONDS:
+                if 0.0 <= now - float(at) < (TRIES_SECONDS if kind not in LASTING else float("inf")):
                     found[str(name), int(number)] = Taken(str(whom), float(at))
         return found
 

@@ -14,7 +14,8 @@ from costguard.masking import mask
 from costguard.notify import secret_urls
 from costguard.notify.delivered import Delivered
 from costguard.notify.job import STORED, Told
-from costguard.notify.message import Deliver, DeliveryError, Message
+from costguard.notify.message import AbsentError, Deliver, DeliveryError, Message
+from costguard.notify.overtaken import Overtaken
 
 if TYPE_CHECKING:
     from costguard.notify.remote import Sent
@@ -48,7 +49,7 @@ class Delivery(NamedTuple):
     """A message and what it needs to arrive.
 
     ``pause``: seconds before it leaves the machine. ``picture`` is drawn beside all that, for those who take one. ``access`` leads to
-    the cloud whose store has addresses. ``waits``: seconds for which the service of a channel is left alone.
+    the cloud whose store has addresses. ``waits``: seconds for which the service of a channel is left alone. ``overtaken`` ends its tries.
     """
 
     message: Message
@@ -59,6 +60,7 @@ class Delivery(NamedTuple):
     picture: "DrawJob | None" = None
     access: CloudAccess | None = None
     waits: Mapping[str, float] = {}
+    overtaken: Overtaken | None = None
 
 
 def channel_settings(settings: Mapping[str, object], name: str) -> Mapping[str, object]:
@@ -90,6 +92,7 @@ def _together(*parts: Told) -> Told:
             whole.error or part.error,
             {**whole.answered, **part.answered},
             {**whole.waits, **part.waits},
+            absent={**whole.absent, **part.absent},
         )
     return whole
 
@@ -101,6 +104,8 @@ def _beyond(one: Delivery, channels: Mapping[str, Mapping[str, object]], end: fl
     from costguard.notify.pictured import Drawing
 
     with Drawing(one.picture, one.message.kind) as drawing:
+        if one.overtaken is not None:
+            one.overtaken.hurry(drawing.give_up)
         return _sent(one, channels, end, drawing.wait)
 
 
@@ -140,7 +145,9 @@ def _to(one: Delivery, urls: Mapping[str, list[str]], end: float, draw: "Draw | 
     try:
         from costguard.notify import remote  # 33 MB, for those who have such channels
 
-        outcomes = remote.deliver(one.message, urls, end, draw, record=one.record, waits=one.waits)
+        outcomes = remote.deliver(
+            one.message, urls, end, draw, record=one.record, waits=one.waits, overtaken=one.overtaken or Overtaken()
+        )
     except Exception as error:  # noqa: BLE001 - a broken library must not keep the channels of this machine from being tried
         why = mask(f"apprise cannot be used: {type(error).__name__}: {error}")[:300]
         return Told(failed=dict.fromkeys(urls, f"{why} (reinstall costguard in its environment)"))
@@ -170,9 +177,12 @@ def _here(one: Delivery, channels: Sequence[str], end: float) -> Told:
     """Try the channels of this machine, each with its share of what is left of the time."""
     reached: dict[str, str] = {}
     failed: dict[str, str] = {}
+    absent: dict[str, str] = {}
     answered: dict[str, float] = {}
     signal.signal(signal.SIGALRM, _too_late)
     for number, name in enumerate(channels):
+        if (name, 0) in one.record.spared:
+            continue
         if whom := one.record.here(name, time.time()):
             reached[name] = whom
             continue
@@ -183,6 +193,8 @@ def _here(one: Delivery, channels: Sequence[str], end: float) -> Told:
             reached[name] = channel(one.message, {**one.settings, "seconds": share * OWN_SHARE})
         except KeyError:
             failed[name] = f"no such channel; allowed: {', '.join(sorted(LOCAL_CHANNELS))}"
+        except AbsentError as error:
+            absent[name] = mask(str(error))
         except DeliveryError as error:
             failed[name] = mask(str(error))
         except TooLateError:
@@ -194,7 +206,7 @@ def _here(one: Delivery, channels: Sequence[str], end: float) -> Told:
         answered[name] = time.time()
         if name in reached:
             one.record.keep(name, 0, reached[name])
-    return Told(reached, failed, answered=answered)
+    return Told(reached, failed, answered=answered, absent=absent)
 
 
 def _too_late(_number: int, _frame: FrameType | None) -> None:

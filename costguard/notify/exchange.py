@@ -7,6 +7,7 @@ may repeat what was sent, and that may hold a token.
 import email.utils
 import functools
 import json
+import math
 import re
 import smtplib
 import ssl
@@ -19,6 +20,8 @@ from urllib.parse import urlsplit
 import requests
 from urllib3.exceptions import NewConnectionError
 
+from costguard.notify.overtaken import Overtaken
+
 PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 """Answers of HTTP after which the same message may be taken."""
 
@@ -27,6 +30,9 @@ LONGEST_WAIT_SECONDS = 900.0
 
 LEAST_SECONDS = 1.0
 """With less time left no further try is begun."""
+
+GOODBYE_SECONDS = 1.0
+"""For the answer to QUIT: the message is taken by then, and whoever waits for that shall know."""
 
 ANSWER_SLACK_SECONDS = 0.5
 """Between the end of the wait for an answer and that of the message: what came of it is still to be said."""
@@ -43,6 +49,9 @@ UNHEARD = (
 TUNNEL = "Tunnel connection failed"
 """A proxy that answers so has passed nothing on."""
 
+TAKEN, REFUSING = 250, 400
+"""Of mail: the reply to a message that was taken, and from where on replies refuse it. Source: RFC 5321, 4.2."""
+
 ASKING = frozenset(("GET", "HEAD", "OPTIONS"))
 """Methods that bring no message."""
 
@@ -58,7 +67,7 @@ class Exchange(threading.local):
 
     ``code`` is the service's own name for what is wrong, ``end`` the moment of the monotonic clock until which there is time.
     ``unanswered``: a request was sent that may have arrived, and nobody said what became of it. ``answered_at``: the date of the
-    last answer, of any of this thread's tries.
+    last answer, of any of this thread's tries. ``goodbye``: a mail session ends. ``overtaken`` ends every wait.
     """
 
     host: str = ""
@@ -71,9 +80,12 @@ class Exchange(threading.local):
     unanswered: bool = False
     answered_at: float | None = None
     not_before: float = 0.0
+    goodbye: bool = False
     end: float = float("inf")
+    overtaken: Overtaken
 
     def __init__(self) -> None:
+        self.overtaken = Overtaken()
         self.begin("", float("inf"))
 
     def begin(self, text: str, end: float) -> None:
@@ -104,7 +116,7 @@ class Exchange(threading.local):
         """Keep what matters of an answer."""
         self.status, self.error, self.code, self.answered_at = response.status_code, None, _code(response), time.time()
         if response.status_code in PASSING:
-            asked = asked_to_wait(response.headers.get("Retry-After", ""), time.time())
+            asked = asked_to_wait(response.headers.get("Retry-After") or _wait_in(_answer_of(response)), time.time())
             self.not_before = max(self.not_before, time.monotonic() + asked)
 
 
@@ -135,7 +147,7 @@ def watch() -> None:
     requests.Session.send = watched
     for name in ("__init__", "starttls", "login", "sendmail"):
         setattr(smtplib.SMTP, name, _seen(getattr(smtplib.SMTP, name)))
-    for name, around in (("getreply", _patient), ("data", _doubted)):
+    for name, around in (("getreply", _patient), ("data", _doubted), ("quit", _brief)):
         setattr(smtplib.SMTP, name, around(getattr(smtplib.SMTP, name)))
 
 
@@ -172,7 +184,8 @@ def _leave_alone() -> None:
         return
     if time.monotonic() + wait + LEAST_SECONDS > exchange.end:
         raise requests.exceptions.RetryError
-    time.sleep(wait)
+    if exchange.overtaken.within(wait):
+        raise requests.exceptions.RetryError
 
 
 def _patient(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -181,10 +194,24 @@ def _patient(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def patient(session: smtplib.SMTP) -> Any:  # noqa: ANN401 - whatever that one returns
         if session.sock is not None and exchange.end != float("inf"):
-            session.sock.settimeout(exchange.left)
+            session.sock.settimeout(min(exchange.left, GOODBYE_SECONDS if exchange.goodbye else exchange.left))
         return method(session)
 
     return patient
+
+
+def _brief(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The end of a mail session, of which nothing depends any more."""
+
+    @functools.wraps(method)
+    def brief(session: smtplib.SMTP) -> Any:  # noqa: ANN401 - whatever that one returns
+        exchange.goodbye = True
+        try:
+            return method(session)
+        finally:
+            exchange.goodbye = False
+
+    return brief
 
 
 def _doubted(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -193,12 +220,15 @@ def _doubted(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def doubted(session: smtplib.SMTP, *arguments: Any) -> Any:  # noqa: ANN401 - whatever that one returns
         try:
-            return method(session, *arguments)
+            found = method(session, *arguments)
         except smtplib.SMTPResponseException:
             raise
         except Exception:
             exchange.unanswered = True
             raise
+        if isinstance(found, tuple) and found[0] != TAKEN and found[0] < REFUSING:  # a reply that was cut off
+            exchange.unanswered = True
+        return found
 
     return doubted
 
@@ -238,12 +268,26 @@ def _code(response: requests.Response) -> str:
     if content.lstrip()[:1] == b"<":
         found = _XML_CODE.search(content.decode("utf-8", "replace"))
         return found[1] if found else ""
-    try:
-        answer = json.loads(content)
-    except ValueError:
-        return ""
-    given = answer.get("error") if isinstance(answer, dict) else None
+    given = _answer_of(response).get("error")
     return given if isinstance(given, str) and _CODE.fullmatch(given) else ""
+
+
+def _answer_of(response: requests.Response) -> dict[str, Any]:
+    """The fields of an answer in JSON; none where it is anything else."""
+    try:
+        answer = json.loads(response.content[:_ANSWER_BYTES])
+    except ValueError:
+        return {}
+    return answer if isinstance(answer, dict) else {}
+
+
+def _wait_in(answer: dict[str, Any]) -> str:
+    """As *Retry-After*: what a service says in its answer alone. Sources: Telegram Bot API, ResponseParameters; Discord, Rate Limits."""
+    inner = answer.get("parameters")
+    asked = (inner if isinstance(inner, dict) else answer).get("retry_after")
+    if isinstance(asked, bool) or not isinstance(asked, int | float) or not asked > 0.0:
+        return ""
+    return str(math.ceil(min(asked, LONGEST_WAIT_SECONDS)))
 
 
 def asked_to_wait(given: str, now: float) -> float:

@@ -1,6 +1,6 @@
 """The job of the notification worker, and its answer."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from costguard.cloud.access import CloudAccess
@@ -9,7 +9,11 @@ STORED = "secret:"
 """How a reference to the store of the machine's own cloud begins."""
 
 UNASKED = "no channel"
-"""In the place of a channel, where a message was sent to none because each has asked for other kinds."""
+"""In the place of a channel, where a message was sent to none: each has asked for other kinds, or nobody is left to hear it."""
+
+
+SPARED = "who was told that it begins is told how it ends"
+"""Of a step in between, whose record says that those who would get it have read enough."""
 
 
 class Draft(NamedTuple):
@@ -22,6 +26,35 @@ class Draft(NamedTuple):
     title: str | None = None
     body: str = ""
     dry_run: bool = False
+
+
+STANDS_FOR = "stands_for"
+"""The fact that names the earlier messages which a message has overtaken: who has taken none of them gets it in their place."""
+
+STANDS_FOR_LIMIT = 8
+
+
+def standing_for(message: Draft, earlier: Sequence[Draft]) -> Draft:
+    """The message in the place of earlier ones, and of those in whose place they were."""
+    rows = [[one.id, one.kind, one.level, one.facts.get("incident"), one.facts.get("takes_back")] for one in earlier]
+    before = [row for one in earlier if isinstance(of := one.facts.get(STANDS_FOR), list | tuple) for row in of]
+    every = [*before, *rows]
+    unlike = [row for number, row in enumerate(every) if row not in every[:number]]
+    return message._replace(facts={**message.facts, STANDS_FOR: unlike[-STANDS_FOR_LIMIT:]}) if unlike else message
+
+
+def overtaken_drafts(message: Draft) -> list[Draft]:
+    """Those messages, as far as their record and whom they were for depend on it."""
+    rows = message.facts.get(STANDS_FOR)
+    found = (
+        [row for row in rows if isinstance(row, list | tuple) and len(row) == 5]
+        if isinstance(rows, list | tuple)
+        else []
+    )
+    return [
+        Draft(str(name), str(kind), str(level), {"incident": incident, "takes_back": takes_back})
+        for name, kind, level, incident, takes_back in found
+    ]
 
 
 class TellJob(NamedTuple):
@@ -72,6 +105,12 @@ HOLDS = frozenset(("held", "hold_ended"))
 IN_DOUBT = "it may have arrived"
 """How it ends in words why nobody knows what became of a message."""
 
+OVER = "not sent again, its time is over"
+"""What became of a message whose moment has passed before it could be told."""
+
+STOP_TRYING = b'{"overtaken":true}'
+"""One more line to a worker that delivers: a later message contradicts this one, so no further try of it is begun."""
+
 UNHEARD = f"no answer before the agent ended; {IN_DOUBT}"
 
 
@@ -83,7 +122,8 @@ class Told(NamedTuple):
     """Who was reached, by channel, and why other channels failed.
 
     ``answered``: the date at which each channel answered. ``waits``: the seconds from now for which a service wants to be left
-    alone, by channel. ``beside``: facts that the message got where it was written.
+    alone, by channel. ``beside``: facts that the message got where it was written. ``absent``: why channels led to nobody, which is
+    no failure beside other channels.
     """
 
     reached: Mapping[str, str] = {}
@@ -92,6 +132,7 @@ class Told(NamedTuple):
     answered: Mapping[str, float] = {}
     waits: Mapping[str, float] = {}
     beside: Mapping[str, object] = {}
+    absent: Mapping[str, str] = {}
 
     def arrived(self, beyond: Container[str]) -> bool:
         """Whether people have it: where channels ``beyond`` the machine were asked, one of them must have taken it.

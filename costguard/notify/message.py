@@ -27,6 +27,10 @@ class DeliveryError(Exception):
         super().__init__(f"{message} ({hint})" if hint else message)
 
 
+class AbsentError(DeliveryError):
+    """A channel leads to nobody here, and that is no fault: costguard has no terminal, or the task has ended."""
+
+
 class Deliver(Protocol):
     """A channel: a function that delivers one message. The worker interrupts it at its deadline: tidy up in a ``finally``."""
 
@@ -42,5 +46,5 @@ class Deliver(Protocol):
             Who was reached, as people read it: ``2 terminals (pts/0, pts/1)``.
 
         Raises:
-            DeliveryError: nobody was reached.
+            DeliveryError: nobody was reached. AbsentError: because nobody is there.
         """

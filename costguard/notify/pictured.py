@@ -46,6 +46,12 @@ class Drawing:
         self._drawer, self._test = Drawer(job), kind == "test"
         self._lock = threading.Lock()
         self._found: Picture | None = None
+        self._given_up = ""
+
+    def give_up(self) -> None:
+        """The message leaves without it."""
+        self._given_up = "the message was in a hurry"
+        self._drawer.give_up()
 
     def wait(self, end: float) -> Picture:
         """The picture, or why there is none, soon and before ``end``; where nobody installed the library, only a test says so.
@@ -63,7 +69,7 @@ class Drawing:
         found = self._drawer.png(now + max(0.0, min(limit, (end - now) / 3.0)))
         if found.missing:
             return found._replace(why=f"{found.why}: {install()}" if self._test else "")
-        return found
+        return found._replace(why=self._given_up or found.why) if found.why else found
 
     def __enter__(self) -> Self:
         return self

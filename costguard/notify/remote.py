@@ -5,6 +5,7 @@ apprise logs is kept in memory and masked, since it may hold a token in full.
 """
 
 import functools
+import html
 import logging
 import os
 import random
@@ -20,12 +21,13 @@ from apprise.attachment.memory import AttachMemory
 from apprise.manager_plugins import NotificationManager
 
 from costguard.masking import mask
-from costguard.notify.delivered import Delivered
+from costguard.notify.delivered import EARLIER_SECONDS, Delivered
 from costguard.notify.exchange import LEAST_SECONDS, exchange, watch
 from costguard.notify.failure import MAY_HAVE_ARRIVED, failure
 from costguard.notify.fitting import fitted
 from costguard.notify.markup import to_html, to_markdown
 from costguard.notify.message import Message
+from costguard.notify.overtaken import OVERTAKEN, Overtaken
 from costguard.notify.terminal import clean
 from costguard.report.picture import Picture
 
@@ -45,7 +47,12 @@ SLACK = "Slack"
 TITLE_MARKS = 40
 """Characters for what a service puts around a title that it takes for a part of the text."""
 
-LONGEST = {"Power Automate / Workflows (for MSTeams)": 20_000}
+TEAMS = "Power Automate / Workflows (for MSTeams)"
+
+TITLE_IN_MARKDOWN = frozenset(("Discord", TEAMS))
+"""Services that take the title apart from the text, and show its marks all the same."""
+
+LONGEST = {TEAMS: 20_000}
 """Characters of a message that a service takes, where apprise knows less: a card of Teams has 28 kB."""
 
 OWN_MARKS = frozenset((SLACK,))
@@ -60,6 +67,7 @@ class Plugin(Protocol):
 
     service_name: object
     body_maxlen: int
+    title_maxlen: int
     notify_format: object
     attachment_support: bool
     socket_connect_timeout: float
@@ -124,7 +132,9 @@ def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes 
         asked = round(exchange.wait)
         why = f"it asked to be left alone for {asked} s more" if asked else "no time was left to send it"
         return Sent(service, why, wait=exchange.wait)
-    time.sleep(exchange.wait)
+    overtaken = exchange.overtaken
+    if overtaken.needless or (exchange.wait and overtaken.within(exchange.wait)):
+        return Sent(service, OVERTAKEN, wait=exchange.wait)
     while True:
         exchange.begin(letters, end)
         plugin.socket_connect_timeout, plugin.socket_read_timeout = patience(exchange.left)
@@ -142,7 +152,8 @@ def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes 
         wait = max(pause * random.uniform(0.5, 1.0), exchange.wait)  # noqa: S311 - jitter, no secret
         if not _in_time(wait, end):
             return Sent(service, found.trouble, found.hint, wait=exchange.wait)
-        time.sleep(wait)
+        if overtaken.within(wait):
+            return Sent(service, f"{found.trouble}; {OVERTAKEN}", found.hint, wait=exchange.wait)
         pause = min(2.0 * pause, PAUSE_LONGEST_SECONDS)
 
 
@@ -162,10 +173,12 @@ def patience(left: float) -> tuple[float, float]:
 def _handed_over(message: Message, plugin: Plugin, picture: bytes) -> bool:
     """One try. With a picture an error of the library is one of that."""
     kind = TYPES.get(message.level, NotifyType.INFO)
-    text, form = _fitted(message, plugin)
+    form = _form(plugin)
+    title = _title(message.title, plugin, form)
+    text = _fitted(message.body or message.title, plugin, len(title))
     attached = AppriseAttachment(AttachMemory(content=picture, name=PICTURE, mimetype="image/png")) if picture else None
     try:
-        return bool(plugin.notify(body=text, title=message.title, notify_type=kind, body_format=form, attach=attached))
+        return bool(plugin.notify(body=text, title=title, notify_type=kind, body_format=form, attach=attached))
     except Exception as error:
         if not picture:
             raise
@@ -173,27 +186,44 @@ def _handed_over(message: Message, plugin: Plugin, picture: bytes) -> bool:
         return False
 
 
-def _fitted(message: Message, plugin: Plugin) -> tuple[str, NotifyFormat]:
+def _title(title: str, plugin: Plugin, form: NotifyFormat) -> str:
+    """The title, in which nothing that somebody wrote is markup: Telegram would refuse the message, and others show another name."""
+    part_of_text = plugin.title_maxlen <= 0
+    if form == NotifyFormat.HTML and part_of_text:
+        return html.escape(title, quote=False)
+    if form == NotifyFormat.MARKDOWN and (part_of_text or plugin.service_name in TITLE_IN_MARKDOWN):
+        return to_markdown(title)
+    return title
+
+
+def _fitted(text: str, plugin: Plugin, beside: int) -> str:
     """The text as the service shows it best, in as many characters as it takes: it would refuse a longer one, title and all."""
-    text = message.body or message.title
-    room = LONGEST.get(str(plugin.service_name), plugin.body_maxlen) - len(message.title) - TITLE_MARKS
-    shown, within = _dressed(text, plugin), room
-    while len(shown[0]) > room and within > 0:  # what marks it up takes room, too
-        shown = _dressed(fitted(text, within), plugin)
+    form = _form(plugin)
+    room = LONGEST.get(str(plugin.service_name), plugin.body_maxlen) - beside - TITLE_MARKS
+    shown, within = _dressed(text, plugin, form), room
+    while len(shown) > room and within > 0:  # what marks it up takes room, too
+        shown = _dressed(fitted(text, within), plugin, form)
         within = within * 9 // 10
     return shown
 
 
-def _dressed(text: str, plugin: Plugin) -> tuple[str, NotifyFormat]:
-    """The text in the form that the service shows best; HTML where that comes first, plain text where it takes anything."""
+def _form(plugin: Plugin) -> NotifyFormat:
+    """The form that the service shows best; HTML where that comes first, plain text where it takes anything."""
     given = plugin.notify_format
     forms: Sequence[object] = given if isinstance(given, tuple) else (given,)
     if forms[0] == NotifyFormat.HTML:
-        # of mail apprise makes a plain part too, in which <code> would begin a line of its own; Telegram knows no <kbd>
-        return to_html(text, "code" if plugin.service_name == "Telegram" else "kbd"), NotifyFormat.HTML
+        return NotifyFormat.HTML
     if NotifyFormat.MARKDOWN in forms and NotifyFormat.HTML not in forms and plugin.service_name not in OWN_MARKS:
-        return to_markdown(text), NotifyFormat.MARKDOWN
-    return text, NotifyFormat.TEXT
+        return NotifyFormat.MARKDOWN
+    return NotifyFormat.TEXT
+
+
+def _dressed(text: str, plugin: Plugin, form: NotifyFormat) -> str:
+    """The text in this form."""
+    if form == NotifyFormat.HTML:
+        # of mail apprise makes a plain part too, in which <code> would begin a line of its own; Telegram knows no <kbd>
+        return to_html(text, "code" if plugin.service_name == "Telegram" else "kbd")
+    return to_markdown(text) if form == NotifyFormat.MARKDOWN else text
 
 
 def _plugin(url: str, message_id: str = "") -> Plugin | None:
@@ -293,18 +323,22 @@ def deliver(
     end: float,
     draw: Callable[[float], Picture] | None = None,
     *,
+    overtaken: Overtaken,
     record: Delivered | None = None,
     waits: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, list[Sent]]:
     """Send to every address of every channel at the same time; what had come of each by ``end``.
 
     ``draw`` gives the picture for those that take one; nobody else waits for it. Who stands in ``record`` is not asked again, and
-    who takes the message is written there. ``waits``: seconds for which the service of a channel is left alone before.
+    who takes the message is written there. ``waits``: seconds for which the service of a channel is left alone before. Once it is
+    ``overtaken`` no further try is begun.
     """
     with _one_at_a_time:
         _ready()
     message = message._replace(title=harmless(message.title), body=harmless(message.body))
     known = record.taken if record is not None else {}
+    spared = _spared(record, urls, end)
+    first_id = record.first_id if record is not None else message.id
     found: dict[tuple[str, int], Sent] = {}
     late: dict[tuple[str, int], Sent] = {}
     threads: list[threading.Thread] = []
@@ -313,6 +347,7 @@ def deliver(
     def begin(key: tuple[str, int], url: str, plugin: Plugin | None, picture: bytes = b"", note: str = "") -> None:
         def one() -> None:
             exchange.not_before = time.monotonic() + waits.get(key[0], 0.0)
+            exchange.overtaken = overtaken
             sent = _one(message, url, plugin, end, picture, note)
             sent = sent._replace(at=exchange.answered_at if sent.trouble else time.time())
             if record is not None and not sent.trouble:
@@ -326,10 +361,12 @@ def deliver(
     for name, addresses in urls.items():
         for number, url in enumerate(addresses):
             key = (name, number)
+            if key in spared:
+                continue
             if key in known:
                 found[key] = Sent(known[key].whom, at=known[key].at)
                 continue
-            plugin = _plugin(url, message.id)
+            plugin = _plugin(url, first_id)
             late[key] = _late(plugin)
             if draw is not None and plugin is not None and plugin.attachment_support:
                 later.append((key, url, plugin))
@@ -343,7 +380,17 @@ def deliver(
     for thread in threads:
         thread.join(max(0.0, end - time.monotonic()))
     taken = late | dict(found)
-    return {name: [taken[name, number] for number in range(len(addresses))] for name, addresses in urls.items()}
+    asked = {name: [key for number in range(len(urls[name])) if (key := (name, number)) in taken] for name in urls}
+    return {name: [taken[key] for key in keys] for name, keys in asked.items() if keys}
+
+
+def _spared(record: Delivered | None, urls: Mapping[str, list[str]], end: float) -> set[tuple[str, int]]:
+    """Which addresses get nothing of this, because an earlier message says enough."""
+    if record is None:
+        return set()
+    every = {(name, number) for name, addresses in urls.items() for number in range(len(addresses))}
+    record.await_earlier(every, min(EARLIER_SECONDS, (end - time.monotonic()) / 3.0))
+    return record.spared
 
 
 def unusable(urls: Sequence[str]) -> dict[int, Sent]:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -17,13 +17,18 @@ from costguard.notify.when import next_due
 STAMP = "summary.json"
 """The file in the state directory that says until when people were told."""
 
+SENDING = "summary-sending.json"
+"""The file beside it that has the summary which is on its way."""
+
 FIRST_SECONDS = 31 * 86400.0
 """The first summary covers no more."""
 
 UNWRITTEN_SECONDS = 4 * 3600.0
 """What may still wait to be written where there is no record yet."""
 
-FUTURE_SECONDS = 86400.0
+DAY_SECONDS = 86400.0
+
+FUTURE_SECONDS = DAY_SECONDS
 """A stamp that is dated later than now by more was written on a wrong date."""
 
 
@@ -57,6 +62,26 @@ def due(draft: Draft, now: float) -> Draft | None:
     return draft._replace(facts={**draft.facts, **found._asdict(), "made": now})
 
 
+def name_of(draft: Draft, now: float) -> str:
+    """The id of a summary, the same at each of its tries."""
+    return f"summary-{draft.facts.get('since') or f'unreadable-{now // DAY_SECONDS:.0f}'}"
+
+
+def begun(draft: Draft, has_takers: Callable[[Draft], bool]) -> Draft:
+    """The summary that is to be sent: the one of an earlier worker, as it was, where that was killed after somebody had taken it.
+
+    Else people would read its hours twice, or those since it in none.
+    """
+    path = os.path.join(str(draft.facts.get("state") or ""), SENDING)
+    with suppress(OSError, ValueError, TypeError), open(path, encoding="utf-8") as file:
+        kept = json.load(file)
+        if kept["id"] == draft.id and has_takers(draft):
+            return draft._replace(facts={**draft.facts, **kept["facts"]})
+    own = {name: value for name, value in draft.facts.items() if name in summary.Summary._fields or name == "made"}
+    _write(path, {"id": draft.id, "facts": own})
+    return draft
+
+
 def told(draft: Draft, now: float) -> None:
     """People have this summary: the next one begins where it ended. One that could not read the history told no hours."""
     state, last = str(draft.facts.get("state") or ""), None
@@ -87,10 +112,15 @@ def stamp(state: str) -> Stamp | None:
 
 def keep(state: str, until: float, made: float) -> None:
     """Remember until when people were told; a disk that is full costs a summary that comes again."""
-    path = os.path.join(state, STAMP)
+    _write(os.path.join(state, STAMP), {"told_until": query.quarter_of(until), "made": made})
+    with suppress(OSError):
+        os.unlink(os.path.join(state, SENDING))
+
+
+def _write(path: str, document: Mapping[str, object]) -> None:
     with suppress(OSError):
         with open(f"{path}.new", "w", encoding="utf-8") as file:
-            json.dump({"told_until": query.quarter_of(until), "made": made}, file)
+            json.dump(document, file)
         os.replace(f"{path}.new", path)
 
 

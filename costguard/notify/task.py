@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from costguard.masking import mask
 from costguard.notify import terminal
-from costguard.notify.message import DeliveryError, Message
+from costguard.notify.message import AbsentError, DeliveryError, Message
 from costguard.tasks.api import SchedulerError
 from costguard.tasks.choose import NoTaskError, TaskAccess, choose
 
@@ -20,8 +20,16 @@ def deliver(message: Message, settings: Mapping[str, object]) -> str:
     try:
         chosen = choose(TaskAccess(given, own, str(settings.get("procfs") or "/proc")))
         session = chosen.scheduler.open(chosen.place, chosen.task)
-        return session.tell(terminal.clean(message.text)[:LONGEST], terminal.seconds(settings))
+        return session.tell(in_one_line(message)[:LONGEST], terminal.seconds(settings))
     except NoTaskError as error:
         raise DeliveryError(str(error)) from error
     except SchedulerError as error:
+        if error.trouble == "gone":
+            raise AbsentError(mask(error.told)) from error
         raise DeliveryError(mask(error.told)) from error
+
+
+def in_one_line(message: Message) -> str:
+    """Title and body, each line a sentence: schedulers show one line."""
+    lines = [line.strip() for line in terminal.clean(message.text).splitlines()]
+    return " ".join(line if line[-1] in ".:!?" else f"{line}." for line in lines if line)

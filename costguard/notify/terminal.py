@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 
 from costguard.notify import terminals
-from costguard.notify.message import DeliveryError, Message
+from costguard.notify.message import AbsentError, DeliveryError, Message
 
 DEFAULT_SECONDS = 5.0
 """How long a channel may take where the settings do not say."""
@@ -25,7 +25,7 @@ def deliver(message: Message, settings: Mapping[str, object]) -> str:
     """Write the message to the terminal named by ``settings["tty"]``, else to the one that standard error is."""
     path = settings.get("tty") or (os.ttyname(2) if os.isatty(2) else "")
     if not isinstance(path, str) or not path:
-        raise DeliveryError("costguard has no terminal of its own (use the channel wall)")
+        raise AbsentError("costguard has no terminal of its own (use the channel wall)")
     procfs = str(settings.get("procfs") or "/proc")
     if failed := write_all([path], message, seconds(settings), procfs):
         raise DeliveryError(f"{path}: {failed[path]}")

@@ -3,20 +3,22 @@
 import contextlib
 import os
 import sys
+import threading
 import time
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from costguard.notify import compose, login
 from costguard.notify.delivered import Delivered
 from costguard.notify.delivery import Delivery, channel_settings, deliver
-from costguard.notify.job import UNASKED, Draft, TellJob, Told
+from costguard.notify.job import SPARED, UNASKED, Draft, TellJob, Told, overtaken_drafts
 from costguard.notify.message import Message
+from costguard.notify.overtaken import Overtaken
 from costguard.notify.processes import found_processes
 from costguard.notify.terminal import clean
 from costguard.people import with_names
-from costguard.process.worker import serve
+from costguard.process.worker import next_line, serve
 from costguard.programs import die_with_parent
 
 if TYPE_CHECKING:
@@ -25,14 +27,29 @@ if TYPE_CHECKING:
 LEVELS = ("info", "warning", "critical")
 """From the least to the gravest."""
 
+BEGAN = {"done": (("acting", "warning"),)}
+"""How a stop ended is told to whoever asked for its beginning and has not got that: kinds of the same incident, and their levels."""
+
 
 def main() -> int:
     """Deliver one message over every channel."""
     die_with_parent()
-    return serve(TellJob, tell, lambda error: Told(error=error))
+    return serve(TellJob, _tell_unless_overtaken, lambda error: Told(error=error))
 
 
-def tell(job: TellJob) -> Told:
+def _tell_unless_overtaken(job: TellJob) -> Told:
+    """One more line from the guard says that a later message contradicts this one."""
+    overtaken = Overtaken(again=job.again)
+
+    def hear() -> None:
+        if next_line():
+            overtaken.set()
+
+    threading.Thread(target=hear, daemon=True).start()
+    return tell(job, overtaken)
+
+
+def tell(job: TellJob, overtaken: Overtaken) -> Told:
     """Compose and deliver a message; when a first try reaches nobody, the text goes to the journal."""
     draft = job.message
     made_here = draft.kind == "summary" and draft.title is None  # else it was made before, and somebody missed it
@@ -42,19 +59,28 @@ def tell(job: TellJob) -> Told:
         found = summary.due(draft, time.time())
         if found is None:
             return Told()
-        draft = found._replace(id=f"summary-{found.facts.get('since') or ''}")  # the same at each try
+        draft = summary.begun(found._replace(id=summary.name_of(found, time.time())), _has_takers(job))
     beside = found_processes(draft, job.settings)
     message = written(draft._replace(facts={**beside, **draft.facts}), str(job.settings.get("hold_url") or ""))
     login.keep(message, str(job.settings.get("runtime") or ""))
     takes_back = str(draft.facts.get("takes_back") or "")
-    channels = [name for name in job.channels if wants(channel_settings(job.settings, name), message, takes_back)]
+    asked = {name for name in job.channels if wants(channel_settings(job.settings, name), message, takes_back)}
+    instead = {name: rows for name in job.channels if name not in asked and (rows := _missed(job, name))}
+    channels = [name for name in job.channels if name in asked or name in instead]
+    unasked = Told({UNASKED: f"nobody asked for messages of this kind ({message.kind}, {message.level})"})
     if job.channels and not channels and message.kind != "warning":
-        return Told({UNASKED: f"nobody asked for messages of this kind ({message.kind}, {message.level})"})
+        return unasked
     leave = any(channel_settings(job.settings, name) for name in channels)
     picture = _picture(draft, job.history) if leave and not job.again else None  # it may be why nobody took it before
-    record = Delivered(str(job.settings.get("runtime") or ""), draft, again=job.again or draft.kind == "summary")
+    wanted = [name for name in channels if _names(channel_settings(job.settings, name), draft.kind)]
+    runtime, again = str(job.settings.get("runtime") or ""), job.again or draft.kind == "summary"
+    record = Delivered(runtime, draft, again=again, wanted=wanted, instead=instead)
     delivery = Delivery(message, job.settings, job.deadline, record, job.pause, picture, job.access, job.waits)
+    delivery = delivery._replace(overtaken=overtaken)
     told = deliver(delivery, channels)
+    if record.spared and not (told.reached or told.failed or told.error):
+        return Told({UNASKED: f"{SPARED} ({draft.kind})"}) if asked else unasked
+    told = among_those_present(told, draft.kind)
     beyond = [name for name in channels if channel_settings(job.settings, name)]
     if told.arrived(beyond):
         if made_here:
@@ -63,6 +89,20 @@ def tell(job: TellJob) -> Told:
     elif draft.kind != "summary" and not job.again:
         reached_nobody(message, told)
     return told._replace(beside=beside)
+
+
+def among_those_present(told: Told, kind: str) -> Told:
+    """What came of a message once channels that led to nobody are left out: they failed only where there was no other.
+
+    What happened to a task after its end has nobody left in it to hear; a warning that nobody heard stays one.
+    """
+    if kind == "test":  # which asks for each
+        return told._replace(failed={**told.failed, **told.absent}, absent={})
+    if told.reached or told.failed or not told.absent:
+        return told._replace(absent={})
+    if "task" in told.absent and kind != "warning":
+        return Told({UNASKED: f"nobody is left to hear it: {told.absent['task']}"}, answered=told.answered)
+    return told._replace(failed=told.absent, absent={})
 
 
 def _picture(draft: Draft, history: str) -> "DrawJob | None":
@@ -77,6 +117,29 @@ def _summarized(draft: Draft) -> None:
     from costguard.notify import summary
 
     summary.told(draft, time.time())
+
+
+def _names(channel: Mapping[str, object], kind: str) -> bool:
+    """Whether a channel asks for this kind by its name."""
+    kinds = channel.get("kinds")
+    return isinstance(kinds, list | tuple) and kind in kinds
+
+
+def _missed(job: TellJob, name: str) -> list[Draft]:
+    """The earlier messages that this one stands for, of which the channel gets those of their kind."""
+    channel, message = channel_settings(job.settings, name), job.message
+    begun = [message._replace(kind=kind, level=level) for kind, level in BEGAN.get(message.kind, ())]
+    return [
+        one
+        for one in (*begun, *overtaken_drafts(message))
+        if wants(channel, Message(one.id, one.kind, one.level, "", ""), str(one.facts.get("takes_back") or ""))
+    ]
+
+
+def _has_takers(job: TellJob) -> Callable[[Draft], bool]:
+    """Whether somebody has taken a message, as an earlier worker wrote it down."""
+    runtime = str(job.settings.get("runtime") or "")
+    return lambda draft: bool(Delivered(runtime, draft, again=True).taken)
 
 
 def wants(channel: Mapping[str, object], message: Message, takes_back: str = "") -> bool:

@@ -90,6 +90,10 @@ class Child:
         self._process.stdout.close()
         return self.wait(seconds) is not None
 
+    def end(self) -> None:
+        """Kill it, and leave its pipes to whoever reads from it."""
+        self._process.kill()
+
     def kill(self, seconds: float = KILLED_WITHIN_SECONDS) -> bool:
         """Kill it; False when it still exists after so many seconds."""
         self._process.kill()

@@ -1,7 +1,6 @@
 """The main function of every short-lived worker: one job line in, answers out, each a typed value."""
 
 import os
-import sys
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -12,7 +11,10 @@ BAD_JOB = 2
 
 FAILED = 1
 
+READ_BYTES = 1 << 16
+
 _answers = 1
+_unread = b""
 
 J = TypeVar("J")
 
@@ -44,7 +46,7 @@ def serve(kind: type[J], do: Callable[[J], A | None], broken: Callable[[str], A]
     global _answers  # noqa: PLW0603 - where answers go belongs to the process, as standard output does
     _answers = os.dup(1)
     os.dup2(2, 1)
-    line = sys.stdin.buffer.readline()
+    line = next_line()
     if not line.strip():
         return 0
     try:
@@ -57,6 +59,21 @@ def serve(kind: type[J], do: Callable[[J], A | None], broken: Callable[[str], A]
         return 0
     say(answer)
     return FAILED if answer.error else 0
+
+
+def next_line() -> bytes:
+    """The next line on standard input, without its end; empty when the guard is gone.
+
+    Nothing of Python's own waits for it: a thread that still does so keeps no process from ending.
+    """
+    global _unread  # noqa: PLW0603 - as standard input, it belongs to the process
+    while b"\n" not in _unread:
+        data = os.read(0, READ_BYTES)
+        if not data:
+            break
+        _unread += data
+    line, _, _unread = _unread.partition(b"\n")
+    return line
 
 
 def say(answer: WorkerAnswer) -> None:

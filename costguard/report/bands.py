@@ -36,12 +36,16 @@ class Band(NamedTuple):
     due: float | None = None
 
 
+NAMING = ("devices", "phase")
+"""Kinds of events that say what people call each GPU."""
+
+
 def labels(events: Iterable[Event]) -> dict[str, str]:
     """What people call each GPU, as recorded last."""
     names: dict[str, str] = {}
     for event in events:
         given = event.data.get("gpus")
-        if event.kind == "phase" and isinstance(given, Mapping):
+        if event.kind in NAMING and isinstance(given, Mapping):
             names |= {str(key): name for key, name in given.items() if isinstance(name, str)}
     return names
 

@@ -103,7 +103,7 @@ def read(
     return Facts(
         path, machine or (last.machine if last else ""), last.instance if last else "", begin, now,
         tuple(query.days(database, since, now)), savings.off_by_day(recent, since), price, tuple(summaries(recent)),
-        tuple(holds), kept, unknown, left_out, tuple(_stretches(database, begin, now)), bands.labels(found),
+        tuple(holds), kept, unknown, left_out, tuple(_stretches(database, begin, now)), bands.labels([*query.newest(database, bands.NAMING, 1), *found]),
         limits[-1] if limits else None, bands.number(recorded), sum(span.within for span in spans), sum(span.counting(limit) for span in spans), tuple(_bills(found)),
     )  # fmt: skip
 

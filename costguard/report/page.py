@@ -65,7 +65,9 @@ def _style() -> Element:
 def _header(facts: Facts, title: str) -> Iterator[Child]:
     yield tag("h1", title)
     where = f" (instance {facts.instance})" if facts.instance and facts.instance != facts.machine else ""
-    yield tag("p", f"{_period(facts.since, facts.until)}{where}. All times are in {time.strftime('%Z')}.")
+    yield tag(
+        "p", f"{_period(facts.since, facts.until)}{where}. All times are in {times.zones(facts.since, facts.until)}."
+    )
     yield tag(
         "p", f"Written by costguard {costguard.__version__} from {facts.path} on {_date(facts.until)}.", class_="quiet"
     )

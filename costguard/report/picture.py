@@ -85,6 +85,12 @@ class Drawer:
         if child is not None:
             child.kill(KILLED_WITHIN_SECONDS)
 
+    def give_up(self) -> None:
+        """End its process, while another thread waits for what it draws."""
+        child = self._child
+        if child is not None:
+            child.end()
+
     def drawn(self, until: float) -> Drawn:
         """What it drew, once; ``until``: how long it may take, on the monotonic clock."""
         if self._child is None:

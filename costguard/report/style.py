@@ -36,6 +36,7 @@ code{font:.92em ui-monospace,Menlo,Consolas,monospace}
 th{font-weight:600}
 thead th{color:var(--cg-muted)}
 .number{text-align:right;white-space:nowrap}
+td.text{max-width:24rem}
 .time{white-space:nowrap}
 summary{cursor:pointer;margin-top:1.5rem}
 summary h2{display:inline}
@@ -46,7 +47,7 @@ svg.narrow{display:block;max-width:30rem}
 @media screen and (max-width:54rem){
 .stack thead{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%)}
 .stack tr{display:block;border-bottom:1px solid var(--cg-grid);padding:.5rem 0}
-.stack td,.stack th{display:block;border:0;padding:.1rem 0;text-align:left;white-space:normal}
+.stack td,.stack th{display:block;border:0;padding:.1rem 0;text-align:left;white-space:normal;max-width:none;overflow-wrap:anywhere}
 .stack td:empty{display:none}
 .stack td[data-name]::before{content:attr(data-name) ': ';color:var(--cg-muted)}
 }

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from costguard.history import query
 from costguard.history.query import Event
 from costguard.history.store import QUARTER
 from costguard.report import bands
@@ -118,7 +119,7 @@ def read(
     for gpu, slot, *values in database.execute(_LOADS, {"since": since, "until": until, "width": width}):
         if isinstance(gpu, str) and 0 <= slot < count:
             found.setdefault(gpu, [NOTHING] * count)[slot] = _slot(values)
-    names = bands.labels(events)
+    names = bands.labels([*query.newest(database, bands.NAMING, 1), *events])
     lanes = [Lane(gpu, names.get(gpu, gpu), tuple(_spread(row, width))) for gpu, row in found.items()]
     lanes.sort(key=lambda lane: _by_number(lane.label))
     shown = _latest(lanes)

@@ -64,8 +64,12 @@ def moment(wall: float) -> str:
     return f"{day(wall)} {hour(wall)}"
 
 
+def zones(since: float, until: float) -> str:
+    """``CET``; both zones where summer time begins or ends in between: ``CEST/CET``."""
+    return "/".join(dict.fromkeys(time.strftime("%Z", time.localtime(wall)) for wall in (since, until)))
+
+
 def period(since: float, until: float) -> str:
-    """``21 Nov 18:00 to 22 Nov 00:10 CET``; both zones where summer time begins or ends in between."""
-    zones = dict.fromkeys(time.strftime("%Z", time.localtime(wall)) for wall in (since, until))
+    """``21 Nov 18:00 to 22 Nov 00:10 CET``, with its `zones`."""
     last = hour(until) if day(since) == day(until) and until - since < DAY else moment(until)
-    return f"{moment(since)} to {last} {'/'.join(zones)}"
+    return f"{moment(since)} to {last} {zones(since, until)}"

@@ -32,6 +32,7 @@ from costguard.cloud.api import (
     capabilities,
     load,
     policy_command,
+    resume_command,
     secret_policy_command,
     secret_store,
     settings_of,
@@ -293,15 +294,16 @@ def check_price(case: Case) -> None:
 
 def check_start_command(case: Case) -> None:
     """Where there is one it is a command for people; a machine that it knows nothing of gives none, and no exception."""
-    method = getattr(case.provider, "start_command", None)
-    if method is None:
-        return
     nothing = Identity(case.provider.name, "i-0", "nowhere-9", "nowhere-9z", "no.such.type", "", {}, ())
-    try:
-        command = str(method(nothing))
-    except LookupError:  # it needs details, which only an identified machine has
-        return
-    assert command == start_command(case.provider, nothing), "more than one line, or too long to be copied"
+    for name, taken in (("start_command", start_command), ("resume_command", resume_command)):
+        method = getattr(case.provider, name, None)
+        if method is None:
+            continue
+        try:
+            command = str(method(nothing))
+        except LookupError:  # it needs details, which only an identified machine has
+            continue
+        assert command == taken(case.provider, nothing), "more than one line, or too long to be copied"
 
 
 def check_unreachable_metadata(case: Case) -> None:

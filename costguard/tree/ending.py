@@ -84,7 +84,7 @@ def end_orphaned(
     if members:
         name = signal.Signals(finish.signal).name
         say(f"{why}: {name} to {named(members)}, KILL after {spell(finish.grace)}")
-        ending = Ending(followed.members, finish, boot_clock(), say, followed.folders)
+        ending = Ending(followed.members, finish, boot_clock(), say, followed.folders, followed.sweep)
         while not ending.step(boot_clock()):
             time.sleep(max(0.0, ending.next - boot_clock()))
     for folder in followed.folders:

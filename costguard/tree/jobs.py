@@ -2,6 +2,9 @@
 
 from typing import Literal, NamedTuple
 
+BEAT_SECONDS = 2.0
+"""A watcher that lives writes a line so often, an empty one where there is nothing to say."""
+
 
 class Judgement(NamedTuple):
     """When the GPUs count as idle. Durations are seconds, the threshold is 0 to 1."""

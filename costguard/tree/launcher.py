@@ -17,15 +17,15 @@ from contextlib import suppress
 from costguard.engine.words import percent, several, spell
 from costguard.host.clock import boot_clock
 from costguard.process.wire import from_line
-from costguard.tree import group
+from costguard.tree import group, terminal
 from costguard.tree.begin import CANNOT_RUN, NOT_FOUND, Begin, begin
 from costguard.tree.ending import Ending
-from costguard.tree.jobs import Finish, Launched, LaunchJob, Origin, WatchJob, Word
+from costguard.tree.jobs import BEAT_SECONDS, Finish, Launched, LaunchJob, Origin, WatchJob, Word
 from costguard.tree.members import OwnTree, mark_of
 from costguard.tree.processes import Process, find, named, send
 from costguard.tree.signals import Received, Signals, become_subreaper
 from costguard.tree.speech import Speech, fill_standard
-from costguard.tree.watching import Watching
+from costguard.tree.watching import STOOD_STILL, Watching
 
 REFUSED = 3
 """Exit code of a command that was not started, because nothing could guard it."""
@@ -75,6 +75,7 @@ class Launcher:
         self._own = own
         self._watching = Watching("watch", Word)
         self._has_terminal = _has_terminal()
+        self._modes = terminal.modes()
         self._leader = 0
         self._group = 0  # the leader's process group
         self._status: int | None = None  # how the leader ended
@@ -93,7 +94,10 @@ class Launcher:
             code = self._launch() if code is None else code
             return self._wait_anyhow() if code is None else code
         finally:
+            if self._modes is not None and (self._ending is not None or self._status_is_a_signal()):
+                terminal.restore(self._modes)
             self._watching.end()
+            self._tree.end_readers()
             if self._tree.folder:
                 group.remove(self._tree.folder)
 
@@ -119,7 +123,10 @@ class Launcher:
         how = Begin(
             self._job.command, self._signals.before, mark_of(self._own), not self._has_terminal, self._tree.folder
         )
-        self._leader, error = begin(how)
+        try:
+            self._leader, error = begin(how)
+        except OSError as failure:  # no file or process is left for it
+            error = failure.errno or errno.EAGAIN
         if error:
             return self._not_started(error)
         leader = find(self._leader)
@@ -129,11 +136,12 @@ class Launcher:
         return None
 
     def _not_started(self, number: int) -> int:
-        program = self._job.command[0]
+        program = self._job.command[0] or "'' (an empty name)"
         self._speech.say(f"{program} cannot be run: {os.strerror(number)}")
         return NOT_FOUND if number == errno.ENOENT else CANNOT_RUN
 
     def _start_watcher(self) -> None:
+        self._tree.end_readers(self._watching.pids)
         job = self._job
         watch = WatchJob(
             origin=Origin(self._own.pid, self._own.born, self._own.session, self._tree.foreign),
@@ -152,7 +160,11 @@ class Launcher:
             self._watching.died(boot_clock())
 
     def _keep_watch(self) -> None:
-        """Start the watcher again when it is time."""
+        """Start the watcher again when it is time, or when it stands still."""
+        if self._watching.stands_still():
+            self._watching.replace(boot_clock())
+            if self._watching.deaths == 1:  # once, where it happens again and again
+                self._speech.say(f"{STOOD_STILL}; the command goes on, and its GPUs are watched anew")
         if self._watching.restart_at is not None and boot_clock() >= self._watching.restart_at:
             self._start_watcher()
 
@@ -187,8 +199,7 @@ class Launcher:
                 if not left:
                     break
                 self._end_those_left(left)
-            if self._watching.restart_at is not None and now >= self._watching.restart_at:
-                self._start_watcher()
+            self._keep_watch()
             self._turn(self._ending.next if self._ending else float("inf"))
         return self._code()
 
@@ -199,7 +210,7 @@ class Launcher:
         if self._watching.up >= 0:
             poll.register(self._watching.up, select.POLLIN)
         left = max(0.0, min(until, self._watching.restart_at or float("inf")) - boot_clock())
-        ready = {fd for fd, _mask in poll.poll(None if left == float("inf") else int(left * 1000) + 1)}
+        ready = {fd for fd, _mask in poll.poll(int(min(left, BEAT_SECONDS) * 1000) + 1)}
         if self._signals.fd in ready:
             for received in self._signals.read():
                 self._receive(received)
@@ -209,7 +220,7 @@ class Launcher:
                 self._hear(word)
 
     def _members(self) -> list[Process]:
-        return self._tree.members(self._watching.pid)
+        return self._tree.members(self._watching.pids)
 
     def _leader_lives(self) -> bool:
         self._reap()
@@ -226,8 +237,10 @@ class Launcher:
                 return
             if pid == self._leader:
                 self._status = status
-            elif pid == self._watching.pid:
-                self._watching.died(boot_clock())
+            self._watching.collected(pid, boot_clock())
+
+    def _status_is_a_signal(self) -> bool:
+        return self._status is not None and os.WIFSIGNALED(self._status)
 
     def _code(self) -> int:
         if self._idle:
@@ -258,11 +271,13 @@ class Launcher:
         return received.number != signal.SIGHUP or self._own.session != self._own.pid
 
     def _forward(self, number: int) -> None:
-        """Pass a signal on to the command's process group, as far as that is its own."""
+        """Pass a signal on to the command's process group, as far as that is its own: that of its start, and where it has gone since."""
         if self._status is not None:
             return
-        for process in self._members():
-            if process.group == self._group:
+        members = self._members()
+        groups = {self._group, *(process.group for process in members if process.pid == self._leader)}
+        for process in members:
+            if process.group in groups:
                 send(process, number)
 
     def _count(self, received: Received) -> None:
@@ -327,7 +342,7 @@ class Launcher:
         end = boot_clock() + SWEEP_SECONDS
         while boot_clock() < end:
             self._reap()
-            left = self._tree.children(self._watching.pid)
+            left = self._tree.children(self._watching.pids)
             if not left:
                 return
             for pid in left:

@@ -3,12 +3,14 @@
 import os
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 
 from costguard.host.children import Children
 from costguard.host.clock import boot_clock
 from costguard.host.poller import Poller
 from costguard.host.ports import HostEvent, Instant
 from costguard.process.command_lines import command_lines
+from costguard.tree.jobs import BEAT_SECONDS
 from costguard.tree.speech import Speech
 
 
@@ -48,6 +50,22 @@ class Machine:
 
     def service(self, message: str) -> None:
         """Unused: a watcher is no service."""
+
+
+class Pulse:
+    """What tells the launcher that its watcher does not stand still; ``words``: the pipe up, which does not block."""
+
+    def __init__(self, words: int) -> None:
+        self._words = words
+        self._next = 0.0
+
+    def beat(self, now: float) -> None:
+        """Write an empty line, when it is time."""
+        if now < self._next:
+            return
+        self._next = now + BEAT_SECONDS
+        with suppress(OSError):  # full, or nobody reads: the other pipe tells
+            os.write(self._words, b"\n")
 
 
 def first_line() -> bytes:

@@ -29,7 +29,13 @@ class Process(NamedTuple):
 
 
 def find(pid: int) -> Process | None:
-    """The process with this number; None when there is none, or only its exit status is left. Source: proc_pid_stat(5).
+    """The process with this number; None when there is none, or only its exit status is left."""
+    process, lives = read(pid)
+    return process if lives else None
+
+
+def read(pid: int) -> tuple[Process | None, bool]:
+    """The process with this number, and whether it lives: of one that is dead the exit status may be left. Source: proc_pid_stat(5).
 
     A process whose main thread has ended looks like one that is dead: what tells them apart is the number of its threads.
     """
@@ -37,14 +43,24 @@ def find(pid: int) -> Process | None:
         with open(f"{PROC}/{pid}/stat", "rb", buffering=0) as file:
             before, _, after = file.read(4096).rpartition(b")")
     except OSError:
-        return None
+        return None, False
     fields = after.split()
-    if len(fields) < 20 or (fields[0] in _DEAD and int(fields[17]) < 2):  # else its other threads go on
-        return None
+    if len(fields) < 20:
+        return None, False
+    dead = fields[0] in _DEAD and int(fields[17]) < 2  # else its other threads go on
     name = before.partition(b"(")[2].decode("utf-8", "replace")
-    return Process(
+    process = Process(
         pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]), fields[0] in (b"T", b"t"), name
     )
+    return process, not dead
+
+
+def numbered_as_here() -> bool:
+    """Whether /proc numbers processes as this one does: not where it belongs to another process namespace, or is not mounted."""
+    try:
+        return os.readlink(f"{PROC}/self") == str(os.getpid())
+    except OSError:
+        return False
 
 
 def pids() -> list[int]:

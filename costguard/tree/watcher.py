@@ -20,8 +20,8 @@ from costguard.process.wire import from_line, to_line
 from costguard.tree.decision import Decision, called, policy_of
 from costguard.tree.ending import end_orphaned
 from costguard.tree.jobs import Launched, WatchJob, Word
-from costguard.tree.machine import Machine, first_line
-from costguard.tree.members import Followed
+from costguard.tree.machine import Machine, Pulse, first_line
+from costguard.tree.members import Followed, put_on, watcher_mark
 from costguard.tree.processes import named, send
 from costguard.tree.speech import Speech, fill_standard
 
@@ -48,6 +48,7 @@ class Watcher:
         self._decision = Decision()
         places = {"host": {"sysfs": job.sysfs, "devfs": job.devfs}}
         self._gpus = GpuSide(self._machine, places, self._decision.state, {}, self._trouble, detached=False)
+        self._pulse = Pulse(words)
         self._followed = Followed(job.origin, marks=[job.mark], folders=[job.group] if job.group else [])
         self._devices: dict[str, Device] = {}
         self._granted: Granted | None = None
@@ -67,9 +68,11 @@ class Watcher:
     def run(self) -> int:
         """Watch until the launcher ends this process, or has ended itself."""
         os.set_blocking(0, False)
+        os.set_blocking(self._words, False)  # a launcher that stands still reads nothing
         self._poller.add(0, READ, self._heard)
         while not self._gone:
             now = self._machine.clock()
+            self._pulse.beat(now.mono)
             self._turn(now)
             events: list[HostEvent] = []
             due = min(self._next_beat, self._next_look, self._gpus.reader.deadline)
@@ -256,6 +259,7 @@ def main() -> int:
     if not line:
         return 0
     job = from_line(WatchJob, line)
+    put_on(watcher_mark(job.origin.launcher, job.origin.born))
     words = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_RDWR), 1)
     return Watcher(job, words, Speech(2, stamped=job.debug)).run()

@@ -107,6 +107,10 @@ def compute(torch: "Torch", chunks: "list[Tensor]", work: str, load: float) -> N
             torch.cuda.empty_cache()
 
 
+def _words(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"[:300]
+
+
 def main() -> None:
     """Do the job; the parent ends this process."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
@@ -120,6 +124,9 @@ def main() -> None:
         import torch
     except ImportError as error:
         say({"missing": str(error)})
+        return
+    except Exception as error:  # noqa: BLE001 - a build that does not fit this machine fails in its own ways
+        say({"failed": f"PyTorch cannot be loaded: {_words(error)}"})
         return
     try:
         if not torch.cuda.is_available():
@@ -135,7 +142,7 @@ def main() -> None:
         while True:
             time.sleep(3600)
     except Exception as error:  # noqa: BLE001 - the process's boundary: whatever a GPU does is for the summary
-        say({"failed": f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"[:300]})
+        say({"failed": _words(error)})
 
 
 if __name__ == "__main__":

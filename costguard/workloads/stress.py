@@ -6,13 +6,16 @@ import select
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 from costguard.agent.granted import VISIBLE
 from costguard.process.child import Child, EndedError, SilentError
 from costguard.readers.nvml.job import NvmlJob
+from costguard.tree.members import OwnTree
+from costguard.tree.processes import send
+from costguard.tree.signals import become_subreaper
 
 LOAD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "load.py")
 
@@ -22,8 +25,32 @@ ANSWER_SECONDS, FIRST_ANSWER_SECONDS = 10.0, 30.0
 GONE_SECONDS = 0.5
 """From TERM to KILL for a load that ends; it has nothing to save."""
 
+AGAIN_SECONDS = 0.02
+"""Between two looks at whom a load started and left."""
+
 LOOK_SECONDS = 1.0
 """Between two looks at the sensors."""
+
+
+_FIND = "import importlib.util, sys; sys.exit(0 if importlib.util.find_spec('torch') else 3)"
+_ABSENT = 3
+FIND_SECONDS = 20.0
+"""For a Python to look for the library, which it does not load."""
+
+
+def missing_torch(python: str) -> str:
+    """Why this Python could not make the load; empty where PyTorch is there, or where that cannot be told. Raises OSError."""
+    with suppress(subprocess.TimeoutExpired):
+        code = subprocess.run(
+            [python, "-c", _FIND],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=FIND_SECONDS,
+            check=False,
+        ).returncode
+        return "No module named 'torch'" if code == _ABSENT else f"it ends with {code}" if code else ""
+    return ""
 
 
 class Work(NamedTuple):
@@ -107,6 +134,7 @@ class Load:
                 self.why, self.missing = str(said.get("why") or ""), str(said.get("missing") or "")
                 self.failed = str(said.get("failed") or "")
         if not data:
+            self.process.kill()  # one that only closed its output would be waited for, past its time
             code = self.process.wait()
             self.failed = self.failed or self.missing or f"the load ended with {code}"
 
@@ -186,7 +214,10 @@ class Session:
     """All loads of one `costguard stress`."""
 
     def __init__(self, sensors: Sensors) -> None:
+        """What is started from now on is ended with it, whatever it does to its parents and session."""
         self._sensors = sensors
+        become_subreaper()
+        self._tree = OwnTree()
         self.loads: list[Load] = []
         self.began = self.ended = time.monotonic()
 
@@ -195,8 +226,11 @@ class Session:
         for gpu in gpus:
             self.loads.append(Load(python, gpu, work))
 
-    def run(self, until: float) -> None:
-        """Let them work until the monotonic clock reads that, every one has failed, or somebody ends this (Told)."""
+    def run(self, until: float, tell: Callable[[Load], None]) -> None:
+        """Let them work until the monotonic clock reads that, every one has failed, or somebody ends this (Told).
+
+        ``tell``: hears at once of one that failed while others go on. One that holds nothing at the end has failed.
+        """
         look, asked = self.began, False
         while (now := time.monotonic()) < until and (living := [load for load in self.loads if not load.failed]):
             if asked:
@@ -207,6 +241,10 @@ class Session:
             pipes = {load.words: load for load in living}
             for pipe in select.select(list(pipes), [], [], max(0.0, min(0.2, until - now)))[0]:
                 pipes[pipe].heard()
+                if pipes[pipe].failed and not all(load.failed for load in self.loads):
+                    tell(pipes[pipe])
+        for load in self.loads:
+            load.failed = load.failed or ("" if load.held else "it held nothing by the end of its time")
 
     def _look(self, answer: Mapping[str, Any]) -> None:
         found = answer.get("sensors")
@@ -215,7 +253,7 @@ class Session:
                 load.meter.take(found.get(load.gpu.key))
 
     def end(self) -> None:
-        """Release every GPU: TERM, and KILL for whoever is left a moment later."""
+        """Release every GPU: TERM, and KILL for whoever is left a moment later; then for whom they started."""
         self.ended = time.monotonic()
         for number in (signal.SIGTERM, signal.SIGKILL):
             end = time.monotonic() + GONE_SECONDS
@@ -225,6 +263,11 @@ class Session:
             for load in self.loads:
                 with suppress(subprocess.TimeoutExpired):
                     load.process.wait(max(0.0, end - time.monotonic()))
+        end = time.monotonic() + GONE_SECONDS
+        while (left := self._tree.members()) and time.monotonic() < end:
+            for process in left:
+                send(process, signal.SIGKILL)
+            time.sleep(AGAIN_SECONDS)
         for load in self.loads:
             load.close()
         self._sensors.end()

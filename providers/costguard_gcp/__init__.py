@@ -59,6 +59,10 @@ class Gcp:
         details = identity.details
         return f"gcloud compute instances start {details['name']} --zone {identity.zone} --project {details['project']}"
 
+    def resume_command(self, identity: Identity) -> str:
+        """A suspended machine is resumed, and cannot be started. Source: Compute Engine, Resume a suspended VM."""
+        return self.start_command(identity).replace(" start ", " resume ", 1)
+
     def notices(self, site: Site) -> tuple[CloudNotice, ...]:
         """See `costguard_gcp.notices.notices`."""
         from costguard_gcp.notices import notices

@@ -78,13 +78,15 @@ def test_signals_and_environment_of_the_command_are_those_of_the_launcher(guarde
     assert out.splitlines()[2:] == [f"{os.getcwd()}:/nowhere", str(guarded.folder)]
 
 
-@pytest.mark.parametrize(("program", "code"), [("no-such-program", 127), ("./not-executable", 126), ("/", 126)])
+@pytest.mark.parametrize(
+    ("program", "code"), [("no-such-program", 127), ("./not-executable", 126), ("/", 126), ("", 127)]
+)
 def test_a_command_that_cannot_be_run_is_named(guarded: Guarded, program: str, code: int) -> None:
     """127: not found, 126: found; as shells and timeout(1) have it."""
     (guarded.folder / "not-executable").write_text("#!/bin/sh\n")
     found, _out, err = guarded.run("--", program)
     assert found == code
-    assert program in err
+    assert (program or "'' (an empty name)") in err
 
 
 def test_the_end_is_noticed_at_once(guarded: Guarded) -> None:
@@ -352,6 +354,88 @@ def test_a_watcher_that_dies_is_started_again_and_the_work_goes_on(guarded: Guar
     guarded.until_gone()
 
 
+def test_a_watcher_that_stands_still_is_replaced_and_the_work_goes_on(guarded: Guarded) -> None:
+    """A stopped or hung watcher would leave the command unguarded for ever: it is ended, said once, and the next one judges."""
+    guarded.gpus.set(util=90)
+    process = guarded.start(*QUICK, *WAITS)
+    guarded.wait_for("pid")
+    until(lambda: guarded.running(b"nvml.reader") is not None)
+    watcher = guarded.watcher()
+    assert watcher is not None
+    processes.send(watcher, signal.SIGSTOP)
+    until(lambda: (now := guarded.watcher()) is not None and now.pid != watcher.pid)
+    guarded.gpus.set(util=0)
+    _out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 124
+    assert err.decode().count("the watcher said nothing for 6 s") == 1
+    guarded.until_gone()
+
+
+def test_a_reader_that_outlives_its_watcher_is_none_of_the_command_s(guarded: Guarded) -> None:
+    """One that hangs: it is not told as left behind, and does not stay."""
+    guarded.gpus.set(util=90)
+    process = guarded.start(*QUICK, *python("open('pid', 'w').write('1'); import sys; sys.stdin.read(); sys.exit(3)"))
+    guarded.wait_for("pid")
+    until(lambda: guarded.running(b"nvml.reader") is not None)
+    reader, watcher = guarded.running(b"nvml.reader"), guarded.watcher()
+    assert reader is not None
+    assert watcher is not None
+    processes.send(reader, signal.SIGSTOP)
+    processes.send(watcher, signal.SIGKILL)
+    _out, err = process.communicate(b"", PATIENCE)
+    assert process.returncode == 3
+    assert b"left" not in err
+    guarded.until_gone()
+
+
+def test_a_watcher_that_is_stopped_while_it_starts_ends_the_tree_of_a_launcher_that_is_killed(guarded: Guarded) -> None:
+    """It has not said a word by then."""
+    guarded.gpus.set(util=90)
+    process = guarded.start(*QUICK, *python(DAEMON + "ignore(); wait()"))
+
+    def newborn() -> list[int]:
+        found = processes.children(process.pid)[:1]
+        return [pid for pid in found if b"tree.watcher" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+    until(newborn)
+    os.kill(newborn()[0], signal.SIGSTOP)
+    guarded.wait_for("pid")
+    process.kill()
+    process.wait(PATIENCE)
+    guarded.until_gone()
+
+
+def test_a_stopped_watcher_ends_the_tree_of_a_launcher_that_is_killed(guarded: Guarded) -> None:
+    """The kernel lets it go on then."""
+    guarded.gpus.set(util=90)
+    process = guarded.start(*QUICK, *python(DAEMON + "ignore(); wait()"))
+    guarded.wait_for("pid")
+    until(lambda: guarded.running(b"nvml.reader") is not None)
+    watcher = guarded.watcher()
+    assert watcher is not None
+    processes.send(watcher, signal.SIGSTOP)
+    process.kill()
+    process.wait(PATIENCE)
+    guarded.until_gone()
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.1, 0.4, 1.0])
+def test_a_watcher_and_then_the_launcher_killed_leave_nobody(guarded: Guarded, pause: float) -> None:
+    """The next watcher begins at once, so that hardly a moment is without one."""
+    guarded.gpus.set(util=90)
+    process = guarded.start(*QUICK, *python(DAEMON + "ignore(); wait()"))
+    guarded.wait_for("pid")
+    until(lambda: guarded.watcher() is not None)
+    watcher = guarded.watcher()
+    assert watcher is not None
+    processes.send(watcher, signal.SIGKILL)
+    until(lambda: (now := guarded.watcher()) is not None and now.pid != watcher.pid)
+    time.sleep(pause)
+    process.kill()
+    process.wait(PATIENCE)
+    guarded.until_gone()
+
+
 def test_children_that_were_there_before_are_foreign(guarded: Guarded) -> None:
     """A shell that becomes the launcher leaves it its own children: they outlive the command."""
     script = (
@@ -486,6 +570,133 @@ def test_who_forks_a_successor_and_exits_faster_than_anybody_looks_is_ended(guar
     assert "the command ended and left " in err
     left = [guarded.ours() for _ in range(25)]  # one look may miss it
     assert not any(left), "it was over when the launcher returned"
+
+
+CHAIN = r"""
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+int main(int count, char **words) {
+    int file = open("generations", O_RDWR | O_CREAT, 0644);
+    if (count < 4 || ftruncate(file, 8)) return 1;
+    volatile long *generations = mmap(0, 8, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    long seconds = atol(words[1]), pause = atol(words[2]), leads = !strcmp(words[3], "session");
+    signal(SIGTERM, SIG_IGN);
+    if (fork()) return sleep(1000);
+    for (time_t end = time(0) + seconds; time(0) < end;) {
+        if (fork() > 0) _exit(0);
+        if (leads) setsid();
+        (*generations)++;
+        if (pause) usleep(pause);
+    }
+}
+"""
+"""Each forks its successor and exits, for so many seconds, with a pause of so many microseconds; counts them in a file."""
+
+CHAIN_SECONDS = 20
+
+
+@pytest.mark.usefixtures("stranger")
+@pytest.mark.parametrize("kind", ["session", "group"])
+@pytest.mark.parametrize("pause", ["0", "500"])
+def test_a_chain_of_successors_does_not_outlive_a_launcher_that_is_killed(
+    guarded: Guarded, pause: str, kind: str
+) -> None:
+    """The watcher has the same new parent as each orphan, and finds it there by its mark, however fast it goes."""
+    guarded.gpus.set(util=90)
+    program = guarded.folder / "chain"
+    subprocess.run(["cc", "-O1", "-x", "c", "-", "-o", program], input=CHAIN.encode(), check=True)
+    process = guarded.start(*QUICK, "--", str(program), str(CHAIN_SECONDS), pause, kind)
+    counted = guarded.folder / "generations"
+    until(lambda: guarded.running(b"nvml.reader") is not None and counted.exists() and any(counted.read_bytes()))
+    process.kill()
+    process.wait(PATIENCE)
+    killed, seen, since = time.monotonic(), b"", time.monotonic()
+    while time.monotonic() - since < 0.3:  # nobody counts any more
+        assert time.monotonic() - killed < CHAIN_SECONDS / 2
+        if (now := counted.read_bytes()) != seen:
+            seen, since = now, time.monotonic()
+        time.sleep(0.02)
+    guarded.until_gone()
+
+
+ELSEWHERE = ["unshare", "--user", "--map-root-user", "--pid", "--fork"]
+"""In a process namespace of its own, under the /proc of another."""
+
+
+@pytest.mark.skipif(
+    subprocess.run([*ELSEWHERE, "true"], capture_output=True, check=False).returncode != 0,
+    reason="this machine allows no namespaces",
+)
+def test_under_the_proc_of_another_namespace_the_command_runs_unguarded(guarded: Guarded) -> None:
+    """Its processes have other numbers there, so nobody could follow them: said once, and the code passes through."""
+    guarded.command = [*ELSEWHERE, *guarded.command]
+    code, _out, err = guarded.run(*QUICK, "--", "sh", "-c", "sleep 2; exit 8")
+    assert (code, err.count("\n")) == (8, 1)
+    assert err.startswith("costguard exec: not guarded: /proc belongs to another process namespace")
+    code, _out, err = guarded.run(*QUICK, "--require-gpu", "--", "true")
+    assert (code, "the command was not started" in err) == (3, True)
+    assert guarded.run(*QUICK, "--", "no-such-program")[0] == 127
+    guarded.command = [*guarded.command[:-1], "fill"]
+    code, _out, err = guarded.run("--", "true")
+    assert (code, "nothing was run" in err) == (3, True)
+
+
+def test_where_no_file_is_left_the_command_cannot_be_run(guarded: Guarded) -> None:
+    """126, as of a program that cannot be run; never the code of a bug."""
+    guarded.command = ["sh", "-c", 'ulimit -n 6; exec "$@"', "sh", *guarded.command]
+    code, _out, err = guarded.run(*QUICK, "--", "sh", "-c", "exit 2")
+    assert code == 126
+    assert "sh cannot be run: Too many open files" in err
+    assert "Traceback" not in err
+
+
+LOOKS = """
+import os, signal, subprocess, sys, time
+from contextlib import suppress
+from pathlib import Path
+from costguard.tree.members import OwnTree
+from costguard.tree.signals import become_subreaper
+
+def collect():
+    with suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+
+become_subreaper()
+tree = OwnTree()
+leader = subprocess.Popen(["./chain", "30", sys.argv[1], "group"], start_new_session=True)
+counted = Path("generations")
+while not (counted.exists() and any(counted.read_bytes())):
+    time.sleep(0.01)
+leader.kill()
+leader.wait()
+end, empty, looks = time.monotonic() + 4.0, 0, 0
+while time.monotonic() < end:
+    collect()
+    empty += not tree.members()
+    looks += 1
+before = counted.read_bytes()
+time.sleep(0.05)
+print(empty, looks > 5, before != counted.read_bytes())
+os.killpg(leader.pid, signal.SIGKILL)
+"""
+"""Looks for the members of a chain, as a launcher does after its leader has ended: how often there seemed to be none, and whether it still runs."""
+
+
+@pytest.mark.parametrize("pause", ["0", "500", "3000"])
+def test_a_chain_of_successors_is_never_taken_for_nobody(guarded: Guarded, pause: str) -> None:
+    """Whoever was alive when /proc was read may be dead, and its successor not yet listed: the kernel's list of children decides."""
+    subprocess.run(["cc", "-O1", "-x", "c", "-", "-o", guarded.folder / "chain"], input=CHAIN.encode(), check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", LOOKS, pause], cwd=guarded.folder, env=guarded.environment,
+        capture_output=True, text=True, timeout=60, check=True,
+    )  # fmt: skip
+    assert done.stdout == "0 True True\n"
 
 
 HEADLESS = """

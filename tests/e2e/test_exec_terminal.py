@@ -125,3 +125,52 @@ def test_as_the_first_process_of_a_terminal(guarded: Guarded) -> None:
     spawned.closed = True
     spawned.terminated = True
     guarded.until_gone()
+
+
+OWN_GROUP = """
+import os, signal, time
+signal.signal(signal.SIGTERM, lambda *_: os._exit(3))
+os.setpgid(0, 0)
+open('pid', 'w').write(str(os.getpid()))
+while True: time.sleep(1000)
+"""
+
+
+def test_a_command_that_leads_a_group_of_its_own_is_told_too(guarded: Guarded, shell: "pexpect.spawn[str]") -> None:
+    """As an interactive shell does at a terminal: TERM for the guard is meant for the command, wherever that has gone."""
+    (guarded.folder / "own.py").write_text(OWN_GROUP)
+    shell.sendline(line(*QUICK, "--", sys.executable, "-S", "own.py") + " & wait $!; echo code $?")
+    guarded.wait_for("pid")
+    launcher = guarded.running(b"costguard.tree.launcher")
+    assert launcher is not None
+    processes.send(launcher, signal.SIGTERM)
+    shell.expect_exact("code 3")
+
+
+def test_a_dropped_connection_ends_the_shell_under_the_guard(guarded: Guarded) -> None:
+    """`ssh -t host costguard exec -- bash`: the hang-up comes to the guard alone; the shell and its jobs end, as without it."""
+    process, master = guarded.start_on_terminal(*SLOW, "--", "bash", "--norc", "--noprofile", "-i")
+    os.write(master, b"echo yes > ready; sleep 1000\n")
+    guarded.wait_for("ready")
+    os.close(master)
+    assert process.wait(PATIENCE) == 129
+    guarded.until_gone()
+
+
+@pytest.mark.parametrize("how", ["idle", "killed"])
+def test_the_terminal_is_as_before_whatever_a_command_left(
+    guarded: Guarded, shell: "pexpect.spawn[str]", how: str
+) -> None:
+    """A full screen is ended in the middle: to the shell that is an ordinary exit code, after which it keeps the modes that it finds."""
+    raw = "'import os, time, tty; tty.setraw(0); open(chr(112), chr(119)).write(str(os.getpid())); time.sleep(1000)'"
+    shell.sendline(line(*QUICK, "--", sys.executable, "-c", raw))
+    pid = int(guarded.wait_for("p"))
+    if how == "idle":
+        guarded.gpus.set(util=0)
+    else:
+        os.kill(pid, signal.SIGKILL)
+    shell.expect_exact("READY> ")
+    shell.sendline("echo code $?; stty -a")
+    shell.expect_exact("code 124" if how == "idle" else "code 137")
+    shell.expect(r"[ -]icanon")
+    assert shell.match.group() == " icanon"

@@ -125,13 +125,33 @@ def guard_killed(guarded: Guarded, process: "subprocess.Popen[bytes]", chance: r
     watcher = guarded.watcher()
     if watcher is not None and chance.random() < 0.5:
         processes.send(watcher, signal.SIGKILL)
-        time.sleep(0.5 + chance.random())  # a new one is there, or begins
-        until(lambda: guarded.watcher() is not None)
+        time.sleep(0.1 + chance.random())  # a new one begins at once
     process.kill()
     assert process.wait(PATIENCE) == -9
 
 
-ENDS = (launcher_killed, killed_while_it_ends, watcher_killed, idle, told_twice, guard_killed)
+def guard_stopped(guarded: Guarded, process: "subprocess.Popen[bytes]", chance: random.Random) -> None:
+    """The watcher stands still, and the launcher is killed before it can see that."""
+    guarded.gpus.set(util=90)
+    until(lambda: guarded.running(b"nvml.reader") is not None)
+    watcher = guarded.watcher()
+    if watcher is not None:
+        processes.send(watcher, signal.SIGSTOP)
+        time.sleep(chance.random())
+    process.kill()
+    assert process.wait(PATIENCE) == -9
+
+
+def watcher_stopped(guarded: Guarded, process: "subprocess.Popen[bytes]", chance: random.Random) -> None:
+    """The next one finds the GPUs idle."""
+    until(lambda: guarded.watcher() is not None or process.poll() is not None)
+    watcher = guarded.watcher()
+    if watcher is not None:
+        processes.send(watcher, signal.SIGSTOP)
+    assert process.wait(PATIENCE) == 124
+
+
+ENDS = (launcher_killed, killed_while_it_ends, watcher_killed, idle, told_twice, guard_killed, guard_stopped, watcher_stopped)  # fmt: skip
 
 
 @pytest.mark.usefixtures("strangers")

@@ -259,9 +259,48 @@ def test_work_that_crashes_begins_again_later_and_later(filled: Filled) -> None:
 def test_what_cannot_be_started_is_said_and_tried_later(filled: Filled) -> None:
     """gpu_mon: a command that is not there is no end of costguard."""
     process = filled.start(*QUICK, "--gpus", "0", "--", "./no-such-program")
-    until(lambda: filled.said.count("no-such-program on GPU 0 cannot be started: No such file or directory") == 2)
+    why = "no-such-program on GPU 0 cannot be started: the program ./no-such-program cannot be run: No such file or directory"
+    until(lambda: filled.said.count(why) == 2, told=lambda: filled.said)
     assert process.poll() is None
     filled.end(process)
+
+
+@pytest.mark.parametrize(
+    ("option", "why"),
+    [
+        ("--log={folder}/none/log", "the log {folder}/none/log cannot be written: No such file or directory"),
+        ("--directory={folder}/none", "the directory {folder}/none cannot be entered: No such file or directory"),
+    ],
+)
+def test_what_a_start_failed_at_is_said_with_its_path(filled: Filled, option: str, why: str) -> None:
+    """Whose disk is full, or whose folder was removed meanwhile; once that is mended the work begins."""
+    process = filled.begin("--gpus", "0", option.format(folder=filled.folder))
+    until(lambda: f"cannot be started: {why.format(folder=filled.folder)}; again in" in filled.said, told=lambda: filled.said)  # fmt: skip
+    (filled.folder / "none").mkdir()
+    until(lambda: "begins (process" in filled.said)
+    filled.end(process)
+
+
+@pytest.mark.parametrize("end", ["told", "killed"])
+def test_a_log_that_nobody_reads_keeps_no_other_work_from_yielding(filled: Filled, end: str) -> None:
+    """Whatever a start waits for, a pipe or a disk that does not answer: the launcher does not. Nor is anybody left of such a start."""
+    os.mkfifo(filled.folder / "log-1")
+    process = filled.begin("--log", f"{filled.folder}/log-{{gpu}}")
+    filled.until_working(1)
+    until(lambda: len(filled.ours()) >= 5)  # launcher, watcher, reader, the work, and one that waits for its log
+    with somebody() as other:
+        filled.on_gpu(0, other.pid)
+        filled.until_working(0)
+        filled.on_gpu(0)
+        filled.until_working(1)
+        if end == "told":
+            with (filled.folder / "log-1").open("rb"):
+                filled.until_working(2)
+            filled.end(process)
+        else:
+            process.kill()
+            process.wait(PATIENCE)
+            filled.until_gone()
 
 
 def test_slow_work_is_started_exactly_once(filled: Filled) -> None:
@@ -273,15 +312,41 @@ def test_slow_work_is_started_exactly_once(filled: Filled) -> None:
     filled.end(process)
 
 
-def test_a_dry_run_starts_nothing(filled: Filled) -> None:
-    """It says what would begin, and what would end."""
-    process = filled.begin("--dry-run")
-    until(lambda: filled.said.count("would begin") == 2)
-    with somebody() as newcomer:
+def test_a_dry_run_says_what_would_begin_and_ends(filled: Filled) -> None:
+    """It starts nothing: one look, and a line for each place of work."""
+    with somebody("newcomer") as newcomer:
         filled.on_gpu(0, newcomer.pid)
-        until(lambda: "the work on GPU 0 would end" in filled.said)
-        filled.end(process)
+        process = filled.begin("--dry-run")
+        assert process.wait(PATIENCE) == 0, filled.said
+    assert f"DRY RUN: python3 on GPU 0 would wait: GPU 0 is used by newcomer {newcomer.pid} of uid" in filled.said.replace(os.path.basename(sys.executable), "python3")  # fmt: skip
+    assert "on GPU 1 would begin once it has been free for 0.4s" in filled.said
     assert not filled.begun()
+    filled.until_gone()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--directory", "/no/folder", "--", "true"), "the directory /no/folder cannot be entered: No such file or directory"),
+        (("--directory", "/etc/passwd", "--", "true"), "the directory /etc/passwd cannot be entered: Not a directory"),
+        (("--directory", "work-{gpu}", "--", "true"), "the directory work-1 cannot be entered: No such file or directory"),
+        (("--log", "/no/folder/log", "--", "true"), "the log /no/folder/log cannot be written: there is no folder /no/folder"),
+        (("--log", "/", "--", "true"), "the log / cannot be written: Is a directory"),
+        (("--", "no-such-program"), "the program no-such-program is not found in PATH, or cannot be run"),
+        (("--env", "PATH=/nowhere", "--", "true"), "the program true is not found in PATH, or cannot be run"),
+        (("--", "./none"), "the program ./none cannot be run: No such file or directory"),
+        (("--directory", "/", "--", "etc/passwd"), "the program /etc/passwd cannot be run: Permission denied"),
+        (("--gpus", "7", "--", "true"), "there is no GPU 7 to use"),
+    ],
+)  # fmt: skip
+def test_a_dry_run_finds_what_would_keep_the_work_from_starting(filled: Filled, options: tuple[str, ...], says: str) -> None:  # fmt: skip
+    """Exit code 2, with the path; what is well makes no file."""
+    (filled.folder / "work-0").mkdir()
+    process = filled.start("--dry-run", "--log", "log", *options) if "--log" not in options else filled.start("--dry-run", *options)  # fmt: skip
+    assert process.wait(PATIENCE) == 2, filled.said
+    assert says in filled.said.replace(f"{filled.folder}/", "")
+    assert not (filled.folder / "log").exists()
+    filled.until_gone()
 
 
 @pytest.mark.parametrize("imported", [False, True])
@@ -317,15 +382,11 @@ def test_the_command_line_counts_before_the_file(filled: Filled) -> None:
     """Of each option that both say; the file's counts where the command line says nothing."""
     file = 'idle_for = "1h"\ninterval = "0.2s"\n[[work]]\ncommand = "sleep 1000"\n[[work]]\ncommand = ["echo"]\ngpus = [0]\n'
     (filled.folder / "fill.toml").write_text(file)
-    patient = filled.start("-c", "fill.toml", "--dry-run")
-    until(lambda: "GPU 1 is free" in filled.said)
-    time.sleep(1.0)
-    filled.end(patient)
-    assert "would begin" not in filled.said
-    process = filled.start("-c", "fill.toml", "--dry-run", "--idle-for", "0s")
-    until(lambda: filled.said.count("DRY RUN: sleep on GPU") == 2, told=lambda: filled.said)
-    filled.end(process)
-    assert "echo" not in filled.said, "the file's first line has the GPU"
+    assert filled.start("-c", "fill.toml", "--dry-run").wait(PATIENCE) == 0
+    assert filled.said.count("DRY RUN: sleep on GPU 1 would begin once it has been free for 1h") == 1
+    assert filled.start("-c", "fill.toml", "--dry-run", "--idle-for", "0s").wait(PATIENCE) == 0
+    assert filled.said.count("DRY RUN: sleep on GPU 1 would begin\n") == 1
+    assert filled.said.count("DRY RUN: echo on GPU 0 would wait: GPU 0 has work that comes before it") == 2
 
 
 # -- how it ends ---------------------------------------------------------------------------------------------
@@ -340,6 +401,22 @@ def test_told_to_end_it_ends_all_work_first(filled: Filled, number: int) -> None
     assert process.wait(PATIENCE) == 0, filled.said
     assert not filled.working()
     filled.until_gone()
+
+
+def test_a_watcher_that_stands_still_is_replaced(filled: Filled) -> None:
+    """Said once; the work stays, since another watcher looks before --unknown-for is over."""
+    process = filled.begin("--unknown-for", "30s")
+    working = filled.until_working(2)
+    watcher = filled.watcher_of_fill()
+    assert watcher is not None
+    processes.send(watcher, signal.SIGSTOP)
+    until(lambda: (now := filled.watcher_of_fill()) is not None and now.pid != watcher.pid)
+    with somebody() as newcomer:
+        filled.on_gpu(0, newcomer.pid)
+        until(lambda: len(filled.working()) == 1, told=lambda: filled.said)
+        assert set(filled.working()) < set(working)
+        filled.end(process)
+    assert filled.said.count("the watcher said nothing for 6 s") == 1
 
 
 def test_a_second_signal_ends_deaf_work_at_once(filled: Filled) -> None:

@@ -49,6 +49,16 @@ def watcher_killed(filled: Filled, process: "subprocess.Popen[bytes]", chance: r
     told(filled, process, chance)
 
 
+def guard_stopped(filled: Filled, process: "subprocess.Popen[bytes]", chance: random.Random) -> None:
+    """The watcher stands still, and the launcher is killed before it can see that; or one after the other is killed."""
+    watcher = filled.watcher_of_fill()
+    if watcher is not None:
+        processes.send(watcher, chance.choice((signal.SIGSTOP, signal.SIGKILL)))
+        time.sleep(0.1 + chance.random())
+    process.kill()
+    process.wait(PATIENCE)
+
+
 def somebody_comes(filled: Filled, process: "subprocess.Popen[bytes]", chance: random.Random) -> None:
     with somebody() as newcomer:
         for gpu in range(2):
@@ -86,7 +96,7 @@ def stands_still(filled: Filled, process: "subprocess.Popen[bytes]", chance: ran
         told(filled, process, chance)
 
 
-ENDS = (told, launcher_killed, watcher_killed, somebody_comes, stands_still)
+ENDS = (told, launcher_killed, watcher_killed, guard_stopped, somebody_comes, stands_still)
 
 
 @pytest.mark.parametrize("part", range(PARTS))

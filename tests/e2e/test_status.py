@@ -156,3 +156,14 @@ def test_watch_shows_a_screen_and_survives_the_agent(agent: Agent) -> None:
         assert terminal.end() == 0
         assert not terminal.screen.cursor.hidden
         assert terminal.raw.count("\x1b[?1049h") == terminal.raw.count("\x1b[?1049l") == 1
+
+
+def test_one_answer_has_one_zone(agent: Agent) -> None:
+    """The agent's, whose sentences stand in it, wherever the person who asks sits."""
+    agent.start("boot_grace=0s", "arm_duration=off", "kill_duration=1h")
+    assert agent.ask("hold", "2h", "--reason", "x").returncode == 0
+    agent.until(lambda report: report["state"] == "HELD")
+    for verb in ("status", "doctor"):
+        shown = agent.ask(verb, TZ="NPT-5:45").stdout
+        assert "UTC" in shown, shown
+        assert "NPT" not in shown, shown

@@ -169,6 +169,57 @@ def test_a_load_that_fails_is_a_failure(stressed: Stressed) -> None:
     assert "PyTorch finds no GPU" in out
 
 
+def test_a_pytorch_that_cannot_be_loaded_is_named(stressed: Stressed) -> None:
+    """Its own error, and no trace of our program."""
+    stressed.environment["TORCH_BROKEN"] = "1"
+    code, out, err = stressed.run_stress("--gpus", "0")
+    assert (code, err) == (1, "")
+    assert "PyTorch cannot be loaded: OSError: libcudart.so.12: cannot open" in out
+
+
+def test_a_load_that_closes_its_output_and_lives_on_is_ended(stressed: Stressed) -> None:
+    """It can say nothing any more; neither its time nor a signal waits for it."""
+    stressed.environment["TORCH_CLOSES"] = "1"
+    code, out, _err = stressed.run_stress("--gpus", "0", "--duration", "2s")
+    assert code == 1
+    assert "GPU 0: failed after" in out
+
+
+def test_a_load_that_never_began_is_a_failure(stressed: Stressed) -> None:
+    """A burn-in that held nothing has shown nothing."""
+    stressed.environment["TORCH_SLOW"] = "1"
+    code, out, _err = stressed.run_stress("--gpus", "0", "--duration", "1s")
+    assert code == 1
+    assert "it held nothing by the end of its time" in out
+
+
+def test_one_that_fails_is_said_at_once_while_the_others_go_on(stressed: Stressed) -> None:
+    """They may go on for days, and nobody would hear of it."""
+    stressed.environment["TORCH_BREAKS_ON"] = UUIDS[1]
+    process = stressed.stress()
+    assert process.stderr is not None
+    said = process.stderr.readline().decode()
+    assert (
+        said
+        == "costguard stress: GPU 1 failed: RuntimeError: CUDA error: an illegal memory access was encountered; the others go on\n"
+    )
+    assert process.poll() is None
+    process.terminate()
+    assert process.wait(PATIENCE) == 1
+    stressed.until_gone()
+
+
+def test_whom_the_load_starts_is_ended_with_it(stressed: Stressed) -> None:
+    """Also in a session of its own, and deaf."""
+    stressed.environment["TORCH_HELPER"] = "1"
+    process = stressed.stress()
+    until(lambda: len({call[1] for call in stressed.calls("mul")}) == 2)
+    assert len(stressed.ours()) >= 6  # costguard, its reader, and two of each load
+    process.terminate()
+    assert process.wait(PATIENCE) == 0
+    assert not [one for one in stressed.ours() if one.pid != process.pid]
+
+
 def test_gpus_that_are_not_there_are_refused(stressed: Stressed) -> None:
     """2 for one that is named, 3 where there is none; nothing was started."""
     code, _out, err = stressed.run_stress("--gpus", "7")
@@ -195,13 +246,43 @@ def test_sensors_that_fail_cost_the_summary_and_not_the_load(stressed: Stressed)
 
 def test_a_dry_run_starts_nothing(stressed: Stressed) -> None:
     """It says what would be done."""
-    code, out, _err = stressed.run_stress("--dry-run", "--load", "30%")
+    code, out, _err = stressed.run_stress("--dry-run", "--load", "30%", "--duration", "10m")
     assert code == 0
-    assert (
-        f"DRY RUN: would take 88% of the free memory of GPU 0 ({UUIDS[0]}) and compute (elementwise, 30% of the time)"
-        in out
+    assert out.splitlines()[0] == (
+        f"DRY RUN: would take 88% of the free memory of GPU 0 ({UUIDS[0]}) and compute (elementwise, 30% of the time), for 10m"
     )
     assert not stressed.calls("empty")
+
+
+def test_a_dry_run_finds_what_the_load_would_miss(stressed: Stressed) -> None:
+    """The Python, and PyTorch in it, with the exit codes of the load itself."""
+    code, out, err = stressed.run_stress("--dry-run", "--python", "/no/python")
+    assert (code, out) == (2, "")
+    assert "/no/python cannot be run: No such file or directory" in err
+    stressed.environment["PYTHONPATH"] = os.getcwd()
+    code, out, err = stressed.run_stress("--dry-run")
+    assert (code, out) == (3, "")
+    assert "costguard's Python has no PyTorch (No module named 'torch')" in err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "allowed"),
+    [
+        ("--duration", "0s", "0s is no time; allowed: more than 0s, such as 30s, 10m, 1h30m"),
+        ("--load", "0%", "0% is nothing; allowed: more than 0%, up to 100%"),
+        ("--load", "101%", "101% is not a share; allowed: more than 0%, up to 100%"),
+        ("--memory", "0", "0 is nothing; allowed: more than 0%, up to 100%"),
+        ("--chunk", "1KiB", "1KiB is out of range; allowed: 1MiB to 1TiB, such as 512MiB"),
+        ("--chunk", "2TiB", "2TiB is out of range; allowed: 1MiB to 1TiB, such as 512MiB"),
+        ("--python", "", "it is empty; allowed: a program, such as /usr/bin/python3"),
+    ],
+)
+def test_a_value_that_loads_nothing_is_refused(stressed: Stressed, option: str, value: str, allowed: str) -> None:
+    """At once, without a look at a GPU or for PyTorch, with what is allowed."""
+    stressed.gpus.fail("nvmlInit", 9)
+    code, out, err = stressed.run_stress(option, value)
+    assert (code, out) == (2, "")
+    assert f"error: {option}: {allowed}\n" in err
 
 
 def test_the_summary_for_programs_is_that_of_the_page(stressed: Stressed) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -223,8 +224,13 @@ def test_the_delay_of_the_wrapper_is_the_same_in_every_spelling(guarded: Guarded
     """GPU Idle Timeout around a command 2: the first reading that counts is the sixth."""
     code, _out, err = guarded.run("-s", "0.2", "-n", "2", "-x", *words.split(), *HANGS)
     assert code == 124
-    assert "delay: 1s left" in err
-    assert err.index("delay: 0.2s left") < err.index(f"{UUIDS[0]} 0%")
+    counts = err.index(f"{UUIDS[0]} 0%")
+    left = re.findall(r"delay: ([\d.]+)s left", err[:counts])
+    expected = ["1", "0.8", "0.6", "0.4", "0.2"]
+    assert left, err
+    # a busy machine may miss one, and takes none twice
+    assert left == [second for second in expected if second in left], err
+    assert "left" not in err[counts:]
     assert err.count(f"{UUIDS[0]} 0%") == 2
 
 

@@ -53,17 +53,27 @@ def test_an_idle_job_is_cancelled_and_no_other(agent: Agent, slurm: Slurm) -> No
     told = slurm.job("1")["told"]
     postponed = f"`costguard hold 2h --state-dir {agent.folder}/state`"
     assert re.match(
-        rf"job 1 of alice on \S+ will be ended .* To postpone it: {postponed} on \S+, or from elsewhere `srun", told[0]
+        rf"job 1 of alice on \S+ will be ended at \d\d:\d\d UTC \(in 1s\)\. To postpone it: {postponed} on \S+, or from elsewhere `srun",
+        told[0],
     )
     assert "told" not in slurm.job("2")
     assert not any("--verify" in one for one in told)
     log = (agent.folder / "log").read_text()
     assert log.startswith("costguard watches job 1 of alice. LIVE")
-    assert "scancel 1" in log
+    assert "whoever reads the output of the task is warned, and 1s later" in log
+    assert "scancel 1" in agent.ask("history", incident["id"]).stdout
     assert "the task has ended (closed: job 1 has ended (Slurm shows CANCELLED))" in log
     story = agent.ask("history", incident["id"]).stdout
     assert re.search(r"^task +job 1 of alice$", story, re.MULTILINE)
     assert "told: job 1 of alice on " in story
+    assert "Why: idle; load " in story
+    agent.until(
+        lambda _report: (
+            "done not sent: nobody is left to hear it: job 1 has ended" in agent.ask("history", incident["id"]).stdout
+        )
+    )
+    assert not re.search("NOT delivered|failed over", agent.ask("history", incident["id"]).stdout)
+    assert "reached nobody" not in agent.ask("history").stdout + (agent.folder / "log").read_text()
     assert "the task on " not in story
 
 

@@ -135,5 +135,7 @@ def test_a_server_that_fails_is_asked_again_and_the_job_suspended_once(agent: Ag
     cluster.after = "nothing"
     cluster.fails("patch jobs", "dropped-before", "dropped-after")
     agent.start(*QUICK, "mode=live")
-    agent.until(lambda _: "Seen ending" in events(cluster))
+    agent.until(
+        lambda _: "began to stop" in (agent.folder / "log").read_text()
+    )  # whoever read that it begins reads the end
     assert cluster.changes == ["patch Job train"]

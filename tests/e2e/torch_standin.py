@@ -14,6 +14,21 @@ _had = {"bytes": 0}
 if "TORCH_DEAF" in os.environ:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
+if "TORCH_BROKEN" in os.environ:
+    raise OSError("libcudart.so.12: cannot open shared object file")
+
+if "TORCH_CLOSES" in os.environ:
+    os.close(1)
+    time.sleep(1000)
+
+if "TORCH_SLOW" in os.environ:
+    time.sleep(1000)
+
+if "TORCH_HELPER" in os.environ and os.fork() == 0:
+    os.setsid()
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    time.sleep(1000)
+
 float32 = "float32"
 
 
@@ -85,6 +100,8 @@ class cuda:  # noqa: N801 - as PyTorch has it
 
     @staticmethod
     def synchronize() -> None:
+        if os.environ.get("TORCH_BREAKS_ON", "none") == os.environ.get("CUDA_VISIBLE_DEVICES"):
+            raise RuntimeError("CUDA error: an illegal memory access was encountered\nmore words")
         time.sleep(float(os.environ.get("TORCH_STEP", "0.005")))
         _note("done")
 

@@ -228,6 +228,26 @@ def test_who_takes_an_extension_back_leaves_those_of_others_and_people_hear_it()
     )
 
 
+@pytest.mark.parametrize("rules", [{"lifetime": 10 * HOUR}, {"lease_until": 1.7e9 + 10 * HOUR}])
+def test_who_takes_it_back_between_two_looks_hears_the_same_date(rules: dict[str, float]) -> None:
+    """The machine's own time is that of the last look, the date that of the request: they are not one moment."""
+    world = World(RARE._replace(**rules), 1)  # type: ignore[arg-type]  # durations and a date
+    world.run(HOUR, QUIET)
+    extend(world, HOUR)
+    due = []
+    for later in (0.0, 40.0):
+        extend(world, HOUR)
+        world.now, world.wall = world.now + later, world.wall + later
+        world.release(0)
+        told = [
+            effect.facts
+            for _, effect in world.effects
+            if isinstance(effect, Tell) and effect.kind == "deadline_extended"
+        ]
+        due.append(told[-1]["due_wall"])
+    assert due[0] == pytest.approx(due[1], abs=0.01)
+
+
 @pytest.mark.parametrize("way", ["boot", "restart", "lost"])
 def test_an_extension_outlives_the_guard_and_the_boot(way: str) -> None:
     """With the same end as a date (I8)."""

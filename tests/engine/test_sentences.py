@@ -23,6 +23,15 @@ def after(seconds: float, *readings: object, policy: Policy = BASE, **more: obje
     return world
 
 
+POWER = Known(0.0, ("power 30 W above idle",), 60.0)
+
+
+def later(world: World, seconds: float, *readings: object) -> World:
+    """The readings are others from now on."""
+    world.run(seconds, *readings)  # type: ignore[arg-type]  # readings
+    return world
+
+
 def named(world: World, gpus: int, model: str = "H100") -> World:
     """The readers learn what the GPUs are called."""
     listed = tuple(Device(key, i, f"GPU-{i}", model) for i, key in enumerate(world.keys[:gpus]))
@@ -135,12 +144,14 @@ STORIES: dict[str, Callable[[], World]] = {
     "a mean below": lambda: after(200.0, Known(0.04), QUIET, policy=TASK._replace(aggregate="mean")),
     "any, one of two idle": lambda: after(100.0, BUSY, QUIET, policy=TASK._replace(aggregate="any")),
     "any, none idle": lambda: after(100.0, BUSY, BUSY, policy=TASK._replace(aggregate="any")),
-    "idle after work": lambda: named(after(100.0, QUIET, QUIET, QUIET, policy=IDLE), 3),
+    "idle": lambda: named(after(100.0, QUIET, QUIET, QUIET, policy=IDLE), 3),
     "idle, dry run": lambda: after(100.0, QUIET, policy=IDLE._replace(mode="dry-run")),
     "idle, at once": lambda: after(100.0, QUIET, policy=IDLE._replace(grace=0.0)),
     "idle, higher threshold": lambda: after(100.0, QUIET, QUIET, policy=IDLE._replace(kill_threshold=0.15)),
     "unknown": lambda: named(after(100.0, DARK, QUIET, policy=IDLE), 2),
     "unknown, never armed": lambda: after(100.0, DARK),
+    "unknown, which worked": lambda: later(after(200.0, BUSY, QUIET), 100.0, DARK, QUIET),
+    "a weak sign alone": lambda: later(after(200.0, BUSY, QUIET), 400.0, POWER, QUIET),
     "a name that fits none": lambda: named(after(100.0, QUIET, policy=IDLE._replace(gpu_devices=("0", "9"))), 1),
     "names that fit none of many": lambda: named(
         after(100.0, *[QUIET] * 9, policy=IDLE._replace(gpu_devices=("77", "78"))), 9
@@ -247,12 +258,14 @@ SENTENCES = {
     "a mean below": "ARMED: the mean of the GPUs is below 5 % for 3m 20s; warning at 22:18 UTC (idle for 5m), the command 1m later, unless the mean of the GPUs reaches 5 %.",
     "any, one of two idle": "ARMED: 0000:01:00.0 below 5 % for 1m 40s; warning at 22:18 UTC (idle for 5m), the command 1m later, unless every GPU is busy.",
     "any, none idle": "ARMED: 0000:00:00.0 and 0000:01:00.0 are busy; work is never stopped; the command needs 5m below 5 %.",
-    "idle after work": "ARMED: all 3 GPUs quiet for 1m 50s; warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
+    "idle": "ARMED: all 3 GPUs quiet for 1m 50s; warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
     "idle, dry run": "ARMED: the GPU quiet for 1m 40s; DRY RUN: warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
     "idle, at once": "ARMED: the GPU quiet for 1m 40s; warning at 22:18 UTC (idle for 5m), stop at once, unless work is seen.",
     "idle, higher threshold": "ARMED: both GPUs below 15 % for 1m 40s; warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
     "unknown": "ARMED: GPU 0 cannot be read for 1m 50s, and unknown is never idle; no stop until every GPU can be read.",
     "unknown, never armed": "IDLE: 0000:00:00.0 cannot be read for 1m 40s, and unknown is never idle; no stop until every GPU can be read.",
+    "unknown, which worked": "ARMED: 0000:00:00.0 cannot be read for 1m 40s, and unknown is never idle; no stop until every GPU can be read.",
+    "a weak sign alone": "ARMED: 0000:00:00.0 shows only a weak sign of work, and no load; it may be hidden work, so no stop; stop needs 5m without it.",
     "a name that fits none": "ARMED: no GPU matches 9 in gpu_devices; there is 0; no stop until every name in gpu_devices matches a GPU.",
     "names that fit none of many": "ARMED: no GPU matches 77 or 78 in gpu_devices; there are 0, 1, … 8; no stop until every name in gpu_devices matches a GPU.",
     "a veto": "ARMED: host: bob types at pts/3; warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
@@ -327,7 +340,7 @@ def test_each_situation_has_its_sentence(name: str) -> None:
     "name",
     [
         "working",
-        "idle after work",
+        "idle",
         "unknown",
         "a mean below",
         "a veto",

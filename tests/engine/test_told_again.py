@@ -90,3 +90,33 @@ def test_what_is_kept_has_a_bound() -> None:
     for number in range(3 * UNTOLD_KEPT):
         world.hold(600.0 + 60.0 * number, f"user{number}", uid=1000 + number)
     assert len(world.state.core.untold) <= UNTOLD_KEPT
+
+
+def requested() -> World:
+    """The request was accepted; neither that it leaves nor that has reached anybody yet."""
+    world = until(World(IDLE, 1), "ACTING")
+    return until(world, "CONFIRMING", Tell="never")
+
+
+def test_that_a_request_was_accepted_is_told_by_the_next_guard() -> None:
+    """The machine may be gone before more is known: its last words would be the warning."""
+    world = requested()
+    for times in (1, 2):
+        world.restart(down=3.0)
+        assert [effect.kind for effect in repeated(world)] == ["accepted"] * times
+    world.settle(Confirm="never")
+    world.restart(down=3.0)
+    assert len(repeated(world)) == 2, "it has arrived"
+
+
+def test_of_a_request_only_the_last_word_is_told_again() -> None:
+    """That it was accepted is no news once the machine is seen on its way down; and nothing of it is, once its end is known."""
+    world = requested()
+    while "stopping" not in world.kinds():
+        world.tick(QUIET)
+        world.settle(Tell="never", Confirm="pending")
+    world.restart(down=3.0)
+    assert [effect.kind for effect in repeated(world)] == ["stopping"]
+    ended = until(requested(), "DONE", Tell="never", Confirm="done")
+    ended.restart(down=3.0)
+    assert repeated(ended) == []

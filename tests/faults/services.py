@@ -104,8 +104,7 @@ class Services:
                 self.asked.append(asked)
                 self._answer(file, self.scripts[host](asked, before))
 
-    @staticmethod
-    def _answer(file: Any, answer: Answer) -> None:
+    def _answer(self, file: Any, answer: Answer) -> None:
         data = answer.body.encode()
         headers = {**answer.headers, "Content-Length": str(len(data))}
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())

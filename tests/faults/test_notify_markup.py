@@ -59,14 +59,41 @@ def test_a_command_stands_out_and_what_users_write_is_no_markup(
     assert plain.get(service, "a\\_b \\*now\\*") in text
 
 
+TITLES: dict[str, tuple[Callable[[Any], str], str]] = {
+    "Discord": (lambda request: request["content"], "ann\\_b \\*now\\* <b> & x\r\n"),
+    "Slack": (lambda request: request["attachments"][0]["title"], "ann_b *now* &lt;b&gt; &amp; x"),
+    "Telegram": (lambda request: request["text"], "<b>ann_b *now* &lt;b&gt; &amp; x</b>"),
+    "Teams": (lambda request: request["attachments"][0]["content"]["body"][0]["text"], "ann\\_b \\*now\\* <b> & x"),
+}
+"""Where each service has the title, and how it must stand there."""
+
+
+@pytest.mark.parametrize("service", TITLES)
+def test_a_name_in_a_title_is_no_markup(
+    tmp_path: Path, services: Services, service: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A program that somebody calls ``<b>`` would else make Telegram refuse the message, and a name with marks be another one."""
+    for name, value in services.environment.items():
+        monkeypatch.setenv(name, value)
+    channels = {"chat": {"urls": written(tmp_path, "chat", CHATS[service])}}
+    answer, _ = tell(tmp_path, channels, title="ann_b *now* <b> & x", body="Look.")
+    assert "chat" in answer["reached"], answer
+    place, expected = TITLES[service]
+    assert place(json.loads(services.asked[-1].body)).startswith(expected)
+
+
 def test_mail_has_html_and_plain_text_and_both_say_the_same(tmp_path: Path) -> None:
     """A phone shows the one, an old reader the other; no line is held together by spaces that do not break."""
     with MailServer() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"mailto://127.0.0.1:{server.server_address[1]}?from=box@example.org&to=ann@example.org&mode=insecure"
-        answer, _ = tell(tmp_path, {"mail": {"urls": written(tmp_path, "mail", url)}}, body=BODY)
+        channels = {"mail": {"urls": written(tmp_path, "mail", url)}}
+        answer, _ = tell(tmp_path, channels, title="ann_b & <b>", body=BODY)
         server.shutdown()
     assert answer["reached"] == {"mail": "E-Mail"}
+    assert email.message_from_string(server.taken[0])["Subject"] == "ann_b & <b>", (
+        "a subject is no markup, and stays as it is"
+    )
     parts: dict[str, str] = {}
     for part in email.message_from_string(server.taken[0]).walk():
         if not part.is_multipart():

@@ -453,7 +453,7 @@ def test_a_summary_is_told_once_when_it_is_due(tmp_path: Path) -> None:
     assert "worked 5h, idle 3h" in title
     assert "live mode would have saved about 72.00 EUR" in title
     assert title.startswith("DRY RUN: ")
-    assert "Live mode would have stopped it 1 time" in body
+    assert "Live mode would have stopped it once" in body
 
 
 @pytest.mark.parametrize("stamp", ["", "{}", "[]", '{"told_until": "x"}', '{"told_until": 9e12}'])

@@ -674,6 +674,35 @@ def test_an_undo_runs_only_after_what_it_takes_back(machine: Machine) -> None:
     assert "ran before" in at_step(machine, "undo")["detail"]
 
 
+def test_an_undo_that_an_end_of_the_agent_cut_off_runs_once_more(machine: Machine) -> None:
+    """A node must not stay drained because an upgrade came in between."""
+    assert at_step(machine, "pre_stop")["status"] == "done"
+    begun = machine.root / "undone"
+    program = ["/bin/sh", "-c", f"echo begun >> {begun}; exec /bin/sleep 60"]
+    job = machine.job("hook", "command", step="undo", attempt="b-i1", incident="b-i1", hook={"undo": program})
+    for times in (1, 2):
+        worker = machine.start(job)
+        assert until(lambda times=times: begun.exists() and begun.read_text().count("begun") == times)  # type: ignore[misc] # mypy knows no type of a default
+        worker.kill()
+        worker.wait()
+    outcome = machine.ask(job)["outcome"]
+    assert "cut off twice by an end of the agent; what was drained may still be" in outcome["detail"]
+
+
+def test_a_program_that_an_end_of_the_agent_cut_off_is_said_to_be_so(machine: Machine) -> None:
+    """It is not run twice, and nobody reads that it was done."""
+    begun = machine.root / "begun"
+    program = ["/bin/sh", "-c", f"echo begun >> {begun}; exec /bin/sleep 60"]
+    job = machine.job("hook", "command", step="warning", attempt="b-i1", incident="b-i1", hook={"warning": program})
+    worker = machine.start(job)
+    assert until(begun.exists)
+    worker.kill()
+    worker.wait()
+    outcome = machine.ask(job)["outcome"]
+    assert (outcome["status"], "cut off by an end of the agent" in outcome["detail"]) == ("failed", True)
+    assert begun.read_text() == "begun\n"
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run a program as another user")
 def test_a_program_runs_as_the_user_that_is_configured(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     """With that user's home and name, and nothing of the agent's environment; one that does not exist is said, and nothing runs as root instead."""

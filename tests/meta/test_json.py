@@ -26,7 +26,7 @@ from costguard.testing.simhost import Machine, Phase, SimHost, Watch, effective,
 from costguard.testing.simworld import SimOff
 from tests.json_page import PAGE, fields, listed
 from tests.unit.cli.test_examples import GPU_MON
-from tests.unit.history.conftest import batch
+from tests.unit.history.conftest import NOW, batch
 
 OF_ACCEPTED = {"receipt.*"}
 """What only an accepted stop has: seen with a cloud, in tests/e2e/test_stop.py, as is `verify`; `stress` needs a GPU: tests/e2e/test_stress.py."""
@@ -123,7 +123,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
                 keep("hold", "2h", "--json", *state)
                 keep("hold", "--past-deadline", "2h", "--json", *state)
                 keep("release", "--json", *state)
-    events = [["x-i1", 1.79e9, "told", json.dumps({"effect": "m1", "name": "closed", "facts": {
+    events = [["x-i0", NOW - 600.0, "phase", json.dumps({"from": "WARNING", "to": "DONE", "done": "would"})], ["x-i1", 1.79e9, "told", json.dumps({"effect": "m1", "name": "closed", "facts": {
         "price_per_hour": 2.0, "currency": "EUR", "saved": 2.0, "stopped_wall": 1.79e9 - 3600.0, "started_wall": 1.79e9}})],
         ["", 1.79e9, "lost", json.dumps({"rows": 1})], ["", 1.79e9, "keeps", json.dumps({"sense": "terminals", "who": "ann"})]]  # fmt: skip
     store.save(batch(folder / "history.sqlite", events=events))

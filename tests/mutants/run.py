@@ -86,9 +86,9 @@ def chosen(words: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def drawn(mutants: Iterable[dict[str, str]], seed: str) -> Iterator[dict[str, str]]:
-    """A third of them, others for another seed; all without one."""
+    """An eighth of them, others for another seed; all without one."""
     for mutant in mutants:
-        if not seed or Share(seed, 0, 3).has(mutant["why"]):
+        if not seed or Share(seed, 0, 8).has(mutant["why"]):
             yield mutant
 
 

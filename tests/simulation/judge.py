@@ -35,6 +35,12 @@ SOON = 900.0
 AFTERWARDS = 600.0
 """Seconds after which an announcement that did not come true is forgotten."""
 
+STANDS = 7200.0
+"""Seconds for which an announcement without a date counts while the cloud shows it."""
+
+GONE = 600.0
+"""Seconds without it after which the guard may take it for a new one."""
+
 WRITTEN = 700.0
 """Seconds of running time that may not have reached the disk."""
 
@@ -135,6 +141,7 @@ class Judge(Watch):
         self.taken: list[tuple[float, float]] = []  # the guard knows for sure from then on, and heeds it until then
         self.noticed_until = -NEVER
         self._noticed: dict[str, float] = {}  # what this guard was told of, and when it comes
+        self._shown: dict[str, tuple[float, float]] = {}  # when it was first and last shown to this guard
         # a person's stop
         self.asked: dict[int, tuple[str, int, float]] = {}
         self.wish: float | None = None  # must end aloud
@@ -312,6 +319,7 @@ class Judge(Watch):
                 self.enter("unsure")
         self.asked.clear()
         self._noticed.clear()
+        self._shown.clear()
         self.vetoed.clear()
         self._counted.clear()
         self.heard_tags = False
@@ -469,11 +477,16 @@ class Judge(Watch):
         for name, kind, due_in, _ in answer["notices"]:
             due = at + (30.0 if due_in is None else due_in)
             if kind != "rebalance" and due <= at + SOON:
-                self._announces(name, due)
+                self._announces(name, due, dated=due_in is not None)
         self.taken = [entry for entry in self.taken if at - entry[1] < 60.0]
 
-    def _announces(self, name: str, due: float) -> None:
-        """The cloud will take the machine: what is announced again is no news."""
+    def _announces(self, name: str, due: float, *, dated: bool) -> None:
+        """The cloud will take the machine: what is announced again is no news, and counts for as long as it is shown."""
+        first, last = self._shown.get(name, (self.at, self.at))
+        back = self.at - last > GONE
+        self._shown[name] = (self.at if back else first, self.at)
+        if name in self._noticed and (back or (not dated and self.at - first <= STANDS)):
+            self.noticed_until = max(self.noticed_until, due + AFTERWARDS)
         if name in self._noticed and (due >= self._noticed[name] - 60.0):
             return
         if self.at <= self.stalled:  # an answer that it comes to late the guard drops, and asks anew

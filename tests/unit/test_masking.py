@@ -208,3 +208,25 @@ def test_a_secret_is_hidden_wherever_it_stands(before: list[str], after: list[st
     """Words around it neither save it nor fall with it."""
     text = "\n".join((" ".join(before), secret, " ".join(after)))
     assert "S3CRET" not in mask(text)
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        "`costguard permissions aws --secret team` prints the policy and the commands",
+        "`costguard permissions azure --secret vault1/team-urls` prints how",
+        "see `aws secretsmanager describe-secret --region eu-west-1 --secret-id arn:aws:secretsmanager:eu-west-1:1:secret:team`",
+    ],
+)
+def test_a_command_to_type_keeps_the_name_of_the_secret(hint: str) -> None:
+    """It is where the secret is kept, not what it says; also where an answer is masked once more."""
+    assert mask(hint) == hint
+    assert mask(mask(f"token=c4n4ry77 {hint}")) == f"token=*** {hint}"
+
+
+@pytest.mark.parametrize(
+    "text", ["tool --secret c4n4ry77", "costguard permissions aws --token c4n4ry77", "-----BEGIN PRIVATE KEY-----\n--secret-id x\nc4n4ry77"]
+)  # fmt: skip
+def test_another_command_hides_its_secret(text: str) -> None:
+    """Only a name of ours is none; and what is set aside ends nothing that is hidden."""
+    assert "c4n4ry77" not in mask(text)

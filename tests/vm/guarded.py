@@ -78,7 +78,7 @@ class Guarded(Machine):
     def sees_gpus(self) -> bool:
         """Whether the agent answers, and has read them."""
         gpus = self.status().get("gpus") or []
-        return len(gpus) == len(ADDRESSES)
+        return len(gpus) == len(ADDRESSES) and all(gpu["known"] for gpu in gpus)
 
     def sits(self) -> None:
         """Alice logs in at the second serial line; after each boot."""

@@ -57,7 +57,7 @@ WHEELS_LABEL = "wheels"
 
 
 class MissingError(Exception):
-    """A program without which no machine can be built or started."""
+    """What this computer has not, and without which no machine can be built or started: a program, the distribution's mirror."""
 
 
 class Image(NamedTuple):
@@ -152,7 +152,7 @@ def _forget(cache: Path, keep: Sequence[Path]) -> None:
 
 def _distribution(folder: Path) -> None:
     modules = "\\n".join(MODULES)
-    _call(
+    words = [
         "mmdebstrap", "--quiet", "--format=tar", "--variant=minbase", f"--include={','.join(PACKAGES)}",
         *(f"--dpkgopt=path-exclude={pattern}" for pattern in _WITHOUT),
         '--aptopt=Acquire::Languages "none"',
@@ -162,7 +162,11 @@ def _distribution(folder: Path) -> None:
         "--customize-hook=" + _USERS,
         '--customize-hook=rm -f "$1/etc/machine-id"; : > "$1/etc/machine-id"',
         SUITE, str(folder / "tar"),
-    )  # fmt: skip
+    ]  # fmt: skip
+    try:
+        _call(*words)
+    except AssertionError as error:
+        raise MissingError(f"no {SUITE} could be had here: {str(error).splitlines()[-1]}") from error
     names = subprocess.run(["tar", "-tf", folder / "tar"], capture_output=True, text=True, check=True).stdout.split()
     for kind, name in (("vmlinuz-", "kernel"), ("initrd.img-", "initrd")):
         found = next(entry for entry in names if entry.startswith(f"./boot/{kind}"))
@@ -233,7 +237,8 @@ def main() -> None:
     try:
         print(made(given.wheel.resolve(), given.cache.resolve(), (given.cloud,) if given.cloud else CLOUDS))
     except MissingError as error:
-        sys.exit(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(os.EX_UNAVAILABLE)  # 69, by which .ci/booted knows it
 
 
 if __name__ == "__main__":

@@ -15,7 +15,9 @@ from tests.vm.image import Image
 BOOT_SECONDS = 240.0
 """Until it answers, under software emulation on a busy core."""
 
-COMMAND_SECONDS = 120.0
+COMMAND_SECONDS = 300.0
+"""Beside other work on this computer a command takes as long; what was waited for costs no more than it takes."""
+
 OFF_SECONDS = 240.0
 
 ACCELERATOR = os.environ.get("COSTGUARD_VM_ACCELERATOR", "tcg")

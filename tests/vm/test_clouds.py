@@ -11,7 +11,7 @@ import pytest
 from tests.vm.clouds import Aws, Azure, Google, Rented
 from tests.vm.image import Image
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 
 DRY = """\
 mode = "dry-run"

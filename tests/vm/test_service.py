@@ -8,7 +8,7 @@ import pytest
 from costguard.testing.nvml import Process
 from tests.vm.guarded import CONFIGURATION, Guarded
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 
 LIVE = (
     CONFIGURATION.replace("dry-run", "live")
@@ -37,6 +37,15 @@ OURS = (
 )  # fmt: skip
 WITHIN = ("/srv/", "/home/", "/etc/systemd/system/costguard.service.d/", "/var/lib/systemd/")
 """What the tests themselves, and systemd, have written meanwhile."""
+HOLDS = """\
+import os, time
+os.open("/dev/nvidia0", os.O_PATH)
+open("/tmp/holds", "w").close()
+time.sleep(10000)
+"""
+"""Has the device of a GPU open, as far as that goes without its driver."""
+
+TOLD_SECONDS = 300.0
 OWNERS = """\
 #!/bin/bash
 . /usr/local/bin/owners.$1
@@ -78,13 +87,18 @@ def test_it_is_active_and_an_ordinary_user_may_ask_and_hold(guarded: Guarded) ->
 
 def test_a_warning_reaches_who_sits_at_a_console_without_an_entry_in_utmp(guarded: Guarded) -> None:
     """A serial console, a container's terminal: who works there is told by its processes."""
-    sits = "chown alice:tty /dev/ttyS1; chmod 620 /dev/ttyS1; setsid --ctty runuser -u alice -- sleep 10000 </dev/ttyS1 >/dev/ttyS1 2>&1 &"
-    guarded.shell(sits)
-    pid = int(guarded.shell("runuser -u bob -- setsid sleep 10000 >/dev/null 2>&1 & sleep 1; pgrep -u bob sleep"))
+    guarded.sits()
+    guarded.shell("mknod -m 666 /dev/nvidia0 c 195 0")
+    guarded.put("/srv/trains", HOLDS)
+    guarded.run("systemd-run", "--quiet", "--uid=bob", "--unit=trains", "--collect", "python3", "/srv/trains")
+    guarded.until(lambda: guarded.run("test", "-e", "/tmp/holds", check=False).code == 0)
+    pid = int(guarded.shell("systemctl show -P MainPID trains"))
     guarded.move(util=90, processes=[Process(pid)])
     guarded.until(lambda: guarded.status()["armed"])
     guarded.move(util=0)
-    guarded.until(lambda: "would be shut down" in guarded.terminal and "bob" in guarded.terminal, seconds=200)
+    words = ("would be shut down", "python3 of bob (service trains)")
+    guarded.until(lambda: all(map(guarded.told, words)), seconds=TOLD_SECONDS)
+    guarded.shell("systemctl stop trains; rm /dev/nvidia0")
     guarded.move(util=90, processes=[])
 
 

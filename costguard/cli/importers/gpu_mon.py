@@ -4,10 +4,11 @@ import configparser
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from costguard.cli.fill_file import FillFile, content, wrong
+from costguard.cli.fill_file import FillFile, content, slipped, wrong
 from costguard.cli.importers import Imported, Note
+from costguard.config import toml_text
 from costguard.fill.jobs import Filler
 
 THEIRS: Mapping[str, str] = {
@@ -39,12 +40,12 @@ T = TypeVar("T")
 def read(path: str) -> Imported:
     """Read one file. Raises CostguardError with all that is wrong in it, each with section, key and what is allowed."""
     parser = configparser.ConfigParser()  # with its interpolation, as there: %% is a percent sign
-    raw = content(path)
-    if b"\0" in raw:
-        raise wrong(path, ["it contains zero bytes; allowed: a text file in UTF-8"])
+    text = toml_text.decode(content(path))
+    if isinstance(text, toml_text.Slip):
+        raise slipped(path, text)
     try:
-        parser.read_string(raw.decode("utf-8-sig"))
-    except (UnicodeDecodeError, configparser.Error) as error:
+        parser.read_string(text.replace("\r", "\n"))  # every end of a line counts, as there
+    except configparser.Error as error:
         plain = " ".join(str(error).replace("<string>", path).split())
         message = f"this is no configuration of gpu_mon: {plain}"
         raise wrong(path, [message], "correct it in the file; one of `costguard fill` itself ends in .toml") from error
@@ -53,6 +54,14 @@ def read(path: str) -> Imported:
     if found.problems:
         raise wrong(path, found.problems)
     return imported
+
+
+class _Work(NamedTuple):
+    """A section of work, and what it became; ``gpus``: those that the section names, none for ALL."""
+
+    name: str
+    filler: Filler
+    gpus: tuple[str, ...]
 
 
 class _Reading:
@@ -67,15 +76,17 @@ class _Reading:
 
     def imported(self) -> Imported:
         """What it asks for; only where there are no problems."""
-        fillers = [one for name, section in self._of_kind("process") if (one := self._filler(name, section))]
+        found = [(name, self._filler(name, section)) for name, section in self._of_kind("process")]
+        works = [_Work(name, one, one.gpus) for name, one in found if one is not None]
         if not self._of_kind("process"):
             self.problems.append("there is no section [process…], so there is no work; allowed: [process-all] with gpus, dir and cmd")  # fmt: skip
         options = {"interval": self._interval(), "ignore": self._ignored(), **self._people()}
         options |= {"idle_for": 10.0, "rest": 30.0, "signal": 15, "grace": 5.0}  # the defaults of `fill`
         self._unknown_names()
-        fillers = self._within(fillers)
-        fillers.sort(key=lambda one: not one.together)  # all GPUs first, as there
-        return Imported(FillFile(tuple(fillers), options), tuple(self._notes), dict(THEIRS))
+        works.sort(key=lambda work: work.filler.gpus != ())  # all GPUs first, the others by their order, as there
+        works = self._within(works)
+        self._tell_groups(works)
+        return Imported(FillFile(tuple([work.filler for work in works]), options), tuple(self._notes), dict(THEIRS))
 
     def _of_kind(self, kind: str) -> list[tuple[str, Section]]:
         return [(name, section) for name, section in self._sections.items() if _kind(name) == kind]
@@ -98,10 +109,16 @@ class _Reading:
     def _filler(self, name: str, section: Section) -> Filler | None:
         words = self._command(name, section)
         directory = self._value(name, section, "dir", "a folder")
+        if directory == "":
+            self.problems.append(f"[{name}] dir is empty; allowed: a folder")
         gpus = self._gpus(name, section)
-        if not words or directory is None or gpus is None:
+        log = self._get(name, section, "log", "")
+        if not words or not directory or gpus is None:
             return None
-        return Filler(words, gpus, len(gpus) != 1, directory, log=self._get(name, section, "log", ""))
+        for key, text in (("dir", directory), ("log", log)):
+            if "{gpu}" in text:
+                self._notes.append(Note("changed", f"[{name}] {key}: {{gpu}} becomes the number of the GPU here"))
+        return Filler(words, gpus, len(gpus) != 1, directory, log=log)
 
     def _command(self, name: str, section: Section) -> tuple[str, ...]:
         """The words; none where there is an error."""
@@ -132,19 +149,35 @@ class _Reading:
             return None
         return tuple(dict.fromkeys([str(int(one)) for one in found]))
 
-    def _within(self, fillers: list[Filler]) -> list[Filler]:
+    def _tell_groups(self, works: Sequence["_Work"]) -> None:
+        """Which work has several GPUs at once here, where theirs had one each; and which waits for another."""
+        for work in works:
+            if len(work.gpus) > 1 and len(work.filler.gpus) > 1:
+                gpus = _together(work.filler.gpus)
+                self._notes.append(Note("changed", f"[{work.name}] is one process with {gpus}, and begins while all of them are free; theirs was started once for each"))  # fmt: skip
+        for place, later in enumerate(works):
+            first = next((one for one in works[:place] if _never_beside(one.filler, later.filler)), None)
+            other = next((one for one in works[:place] if one.gpus and _shared(one.filler, later.filler)), None)
+            if first is not None:
+                self._notes.append(Note("changed", f"[{later.name}] never begins: [{first.name}] comes first and takes {_together(first.filler.gpus)} whenever it can; give them GPUs of their own"))  # fmt: skip
+            elif other is not None:  # work for all makes way as there
+                gpus = _together(_shared(other.filler, later.filler))
+                self._notes.append(Note("changed", f"[{later.name}] begins only while [{other.name}] does not run: both want {gpus}, and [{other.name}] comes first"))  # fmt: skip
+
+    def _within(self, works: list["_Work"]) -> list["_Work"]:
         """The work on those GPUs alone that [gpu…] sections name, where they do not name all."""
         named = [self._gpus(name, section) for name, section in self._of_kind("gpu")]
         only = tuple(dict.fromkeys([number for gpus in named for number in gpus or ()]))
         if not all(named) or not only:
-            return fillers
-        self._notes.append(Note("changed", f"only GPUs {', '.join(only)} are used, as the [gpu] sections say"))
+            return works
+        are = "is" if len(only) == 1 else "are"
+        self._notes.append(Note("changed", f"only {_together(only)} {are} used, as the [gpu] sections say"))
         found = []
-        for one in fillers:
-            gpus = tuple([number for number in one.gpus if number in only]) if one.gpus else only
-            found.append(one._replace(gpus=gpus))
+        for work in works:
+            gpus = tuple([number for number in work.gpus if number in only]) if work.gpus else only
+            found.append(work._replace(filler=work.filler._replace(gpus=gpus)))
             if not gpus:
-                self.problems.append(f"the work {one.command[0]} has no GPU that a [gpu] section allows; allowed: {', '.join(only)}")  # fmt: skip
+                self.problems.append(f"[{work.name}] has no GPU that a [gpu] section allows; allowed: {', '.join(only)}")  # fmt: skip
         return found
 
     def _ignored(self) -> tuple[str, ...]:
@@ -209,6 +242,24 @@ class _Reading:
 def _kind(name: str) -> str:
     """Which of the four kinds a section is; empty for another one."""
     return next((kind for kind in _KEYS if name == kind or (kind in _SEVERAL and name.startswith(kind))), "")
+
+
+def _never_beside(earlier: Filler, later: Filler) -> bool:
+    """Whether the later one needs all that the earlier one needs: then the earlier one always has it."""
+    if not earlier.gpus:
+        return not later.gpus  # else the later one begins where some are taken, as there
+    return set(earlier.gpus) <= set(later.gpus)
+
+
+def _shared(earlier: Filler, later: Filler) -> tuple[str, ...]:
+    return tuple([gpu for gpu in later.gpus if gpu in earlier.gpus])
+
+
+def _together(gpus: Sequence[str]) -> str:
+    """``GPU 0``, ``GPUs 0 and 1``."""
+    if len(gpus) < 2:
+        return f"GPU {gpus[0]}" if gpus else "all GPUs"
+    return f"GPUs {', '.join(gpus[:-1])} and {gpus[-1]}"
 
 
 def _number(text: str) -> bool:

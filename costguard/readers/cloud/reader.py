@@ -15,7 +15,7 @@ import json
 import sys
 import time
 
-from costguard.cloud.api import CloudError, CloudNotice, Identity, Price, start_command
+from costguard.cloud.api import CloudError, CloudNotice, Identity, Price, resume_command, start_command
 from costguard.cloud.choose import Chosen, NobodyError, choose
 from costguard.masking import mask
 from costguard.process.wire import from_line
@@ -50,7 +50,7 @@ class MetadataWatch:
         self._troubles: dict[str, str] = {}
         self.identity: Identity | None = None
         self.price: Price | None = None
-        self.start = ""
+        self.start = self.resume = ""
         self.notices: tuple[CloudNotice, ...] = ()
         self.tags: dict[str, str] | None = None
 
@@ -97,6 +97,7 @@ class MetadataWatch:
         self.identity = self._chosen.provider.identify(self._chosen.site)
         self.price = self._chosen.provider.price(self.identity)
         self.start = start_command(self._chosen.provider, self.identity)
+        self.resume = resume_command(self._chosen.provider, self.identity)
         return WHO_EVERY
 
     def _announced(self) -> float:
@@ -119,6 +120,7 @@ class MetadataWatch:
             "identity": who._asdict() if who else None,
             "price": price._asdict() if price else None,
             "start": self.start,
+            "resume": self.resume,
             "notices": [[n.id, n.kind, None if n.at is None else n.at - wall, n.words] for n in self.notices],
             "asks": None if self.tags is None else asks(self.tags, wall),
         }

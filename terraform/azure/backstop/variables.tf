@@ -1,5 +1,5 @@
 variable "machines" {
-  description = "The machines to stop: a name of yours, with the machine's id and location. They have to exist: set azurerm_linux_virtual_machine.x.id and .location. No scale sets, nor their members."
+  description = "The machines to stop and to watch: a name of yours, with the machine's id and location. They have to exist: set azurerm_linux_virtual_machine.x.id and .location. No scale sets, nor their members."
   type        = map(object({ id = string, location = string }))
 
   validation {
@@ -9,12 +9,34 @@ variable "machines" {
 }
 
 variable "stop_at" {
-  description = "The hour of each day at which the machines are deallocated, whatever they do: 2200 is 22:00."
+  description = "The hour of each day at which the machines are deallocated, whatever they do: 2200 is 22:00. Null: never, people are only told."
   type        = string
+  default     = null
 
   validation {
-    condition     = can(regex("^([01][0-9]|2[0-3])[0-5][0-9]$", var.stop_at))
+    condition     = var.stop_at == null || can(regex("^([01][0-9]|2[0-3])[0-5][0-9]$", var.stop_at))
     error_message = "stop_at has four digits: 2200 is 22:00."
+  }
+}
+
+variable "heartbeats" {
+  description = "Who is told of a machine that runs, and whose tag costguard-heartbeat is older than stale_after_minutes (30 to 1440; twice the longer of heartbeat.every and 10 minutes, or more): action groups, and where the rule lives: its resource group and location, and a Log Analytics workspace in which it is evaluated. Needs heartbeat_tag = true on the machines, in live mode. Null: heartbeats are not watched."
+  type        = object({ action_group_ids = list(string), workspace_id = string, resource_group_name = string, location = string, name = optional(string, "costguard-backstop"), stale_after_minutes = optional(number, 60) })
+  default     = null
+
+  validation {
+    condition     = var.heartbeats == null || try(length(var.heartbeats.action_group_ids) > 0 && alltrue([for id in var.heartbeats.action_group_ids : can(regex("(?i)/providers/microsoft.insights/actionGroups/[^/]+$", id))]), false)
+    error_message = "heartbeats.action_group_ids has at least one: set azurerm_monitor_action_group.x.id."
+  }
+
+  validation {
+    condition     = var.heartbeats == null || can(regex("(?i)/providers/Microsoft.OperationalInsights/workspaces/[^/]+$", var.heartbeats.workspace_id))
+    error_message = "heartbeats.workspace_id is that of a Log Analytics workspace: set azurerm_log_analytics_workspace.x.id."
+  }
+
+  validation {
+    condition     = var.heartbeats == null || try(var.heartbeats.stale_after_minutes >= 30 && var.heartbeats.stale_after_minutes <= 1440 && floor(var.heartbeats.stale_after_minutes) == var.heartbeats.stale_after_minutes, false)
+    error_message = "heartbeats.stale_after_minutes is a whole number from 30 to 1440: a guard writes at most every 10 minutes."
   }
 }
 

@@ -10,6 +10,11 @@ locals {
   }
 
   stopped = var.stop_at == null ? {} : var.machines
+  watched = var.stale_after_minutes == null ? [] : [var.stale_after_minutes]
+
+  # In PromQL. Whoever has just started owes no heartbeat yet, and one that is off is not seen at all.
+  heartbeats = replace("${var.name}-heartbeats", "-", "_")
+  these      = "{monitored_resource=\"gce_instance\",instance_id=~\"${join("|", [for one in values(var.machines) : one.id])}\"}"
 }
 
 # A guard that is well stops such a machine, or somebody holds it.
@@ -51,6 +56,55 @@ resource "google_monitoring_alert_policy" "quiet" {
 
   alert_strategy {
     notification_prompts = ["OPENED"]
+  }
+}
+
+# A label cannot be watched; that it was written can: each change of labels stands in the log of admin activity, which nobody can switch off.
+resource "google_logging_metric" "heartbeats" {
+  count = length(local.watched)
+
+  project     = var.project
+  name        = local.heartbeats
+  description = "Changes of an instance's labels: costguard's heartbeats"
+  filter      = "log_id(\"cloudaudit.googleapis.com/activity\") AND ${local.which} AND protoPayload.methodName=~\"compute\\.instances\\.setLabels$\" AND NOT severity>=ERROR"
+
+  metric_descriptor {
+    metric_kind = "DELTA"
+    value_type  = "INT64"
+  }
+}
+
+# Silence is unknown, and unknown is never idle: people are told, and nothing is stopped.
+resource "google_monitoring_alert_policy" "silent" {
+  for_each = toset([for minutes in local.watched : tostring(minutes)])
+
+  project               = var.project
+  display_name          = "${var.name}: no heartbeat for ${each.key} min, and still running"
+  combiner              = "OR"
+  notification_channels = var.notification_channels
+
+  conditions {
+    display_name = "runs, and wrote no heartbeat for ${each.key} minutes"
+
+    condition_prometheus_query_language {
+      query               = "max by (instance_id) (compute_googleapis_com:instance_uptime_total${local.these}) > ${each.key * 60} unless on (instance_id) sum by (instance_id) (increase(logging_googleapis_com:user_${one(google_logging_metric.heartbeats[*].name)}${local.these}[${each.key}m])) > 0"
+      duration            = "600s" # a metric of logs may be ten minutes late
+      evaluation_interval = "60s"
+    }
+  }
+
+  documentation {
+    mime_type = "text/markdown"
+    content   = "The guard of this machine is dead, or cannot write the machine's labels. Nothing ends its bill now. `costguard doctor` on the machine says what is wrong; nobody there: `gcloud compute instances stop`."
+  }
+
+  alert_strategy {
+    notification_prompts = ["OPENED"]
+
+    notification_channel_strategy {
+      notification_channel_names = var.notification_channels
+      renotify_interval          = "86400s"
+    }
   }
 }
 

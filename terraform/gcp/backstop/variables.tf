@@ -52,6 +52,17 @@ variable "quiet_hours" {
   }
 }
 
+variable "stale_after_minutes" {
+  description = "People are told of a machine that runs, and whose guard wrote no heartbeat for so long, 30 to 1380; twice the longer of heartbeat.every and 10 minutes, or more. Needs heartbeat_tag = true on the machines, in live mode. Null: heartbeats are not watched."
+  type        = number
+  default     = null
+
+  validation {
+    condition     = var.stale_after_minutes == null || try(var.stale_after_minutes >= 30 && var.stale_after_minutes <= 1380 && floor(var.stale_after_minutes) == var.stale_after_minutes, false)
+    error_message = "stale_after_minutes is a whole number from 30 to 1380: a guard writes at most every 10 minutes."
+  }
+}
+
 variable "stop_at" {
   description = "When these machines are stopped, whatever they do and without a warning: a schedule as of cron, such as 0 22 * * 5 (Fridays at 22:00). Null: never, people are only told."
   type        = string

@@ -588,3 +588,40 @@ def test_a_fleet_is_spread_evenly() -> None:
     counts = [sum(1 for one in shares if tenth / 10 <= one < (tenth + 1) / 10) for tenth in range(10)]
     assert sum(counts) == 500
     assert max(counts) <= 100
+
+
+MAINTENANCE: list[object] = ["maintenance", "stop", None, "stops it for maintenance within the hour"]
+
+
+def test_a_notice_without_a_date_counts_for_as_long_as_the_cloud_shows_it() -> None:
+    """Google Cloud announces maintenance an hour ahead: to forget it after ten minutes would be to say that it does not come."""
+    guard = Guard()
+    found = [
+        (now, event) for now in range(0, 4000, 20) if (event := next(iter(guard.answer(float(now), MAINTENANCE)), None))
+    ]
+    assert all(isinstance(event, Notice) for _, event in found)
+    moments = [now for now, _ in found]
+    assert moments[0] == 0
+    assert max(later - earlier for earlier, later in pairwise([*moments, 4000])) < 600, (
+        "the engine forgets it after ten minutes"
+    )
+    assert len(found) < 20
+
+
+def test_a_notice_that_stands_for_hours_keeps_no_machine_up() -> None:
+    """Whatever the metadata says: after two hours the machine's own rules go on. One that only warns is told once."""
+    guard = Guard()
+    moments = [now for now in range(0, 20000, 60) if guard.answer(float(now), MAINTENANCE)]
+    assert 6000 < moments[-1] <= 7260
+    other = Guard()
+    rebalance: list[object] = ["rebalance", "rebalance", None, "may soon interrupt it"]
+    assert [now for now in range(0, 20000, 60) if other.answer(float(now), rebalance)] == [0]
+
+
+def test_what_is_announced_again_is_news_again() -> None:
+    """The next maintenance has the same name. One that a service leaves out for a moment is the same."""
+    guard = Guard()
+    assert guard.answer(0.0, MAINTENANCE)
+    assert not guard.answer(20.0)
+    assert not guard.answer(40.0, MAINTENANCE)
+    assert guard.answer(50000.0, MAINTENANCE)

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from costguard.cloud.api import CloudError, Site, start_command
+from costguard.cloud.api import CloudError, Site, resume_command, start_command
 from costguard_gcp import PROVIDER
 from costguard_gcp.metadata import Metadata
 from costguard_gcp.testing import ComputeApi, Machine, Request
@@ -299,3 +299,9 @@ def test_the_command_that_starts_it_again_names_this_machine(world: World) -> No
     """As the gcloud CLI takes it."""
     command = start_command(PROVIDER, PROVIDER.identify(world.site()))
     assert command == "gcloud compute instances start trainer-1 --zone us-central1-a --project ml-project"
+
+
+def test_a_machine_that_hibernates_is_resumed(world: World) -> None:
+    """Compute Engine starts no suspended machine."""
+    command = resume_command(PROVIDER, PROVIDER.identify(world.site()))
+    assert command == "gcloud compute instances resume trainer-1 --zone us-central1-a --project ml-project"

@@ -12,6 +12,7 @@ from costguard.agent.workers import Workers
 from costguard.engine import deadlines
 from costguard.engine.effects import Tell
 from costguard.host.ports import Instant, SpawnFailed
+from costguard.notify.job import STOP_TRYING
 from tests.unit.agent.crew import begin, ended, wrote
 
 NOW = 100.0
@@ -31,6 +32,7 @@ class Port:
         self.journal: list[str] = []
         self.full = False
         self.wall = 1.7e9
+        self.stopped: list[int] = []  # children that try no more
 
     def clock(self) -> Instant:
         return Instant(0.0, 0.0, self.wall, None)
@@ -41,6 +43,11 @@ class Port:
             raise SpawnFailed("no room for another process")
         self.jobs.append(json.loads(job))
         return len(self.jobs)
+
+    def send(self, child: int, line: bytes) -> bool:
+        assert line == STOP_TRYING
+        self.stopped.append(child)
+        return True
 
     def kill(self, child: int) -> None:
         self.killed.append(child)
@@ -243,11 +250,17 @@ def test_of_what_contradicts_itself_only_the_last_is_sent_again(earlier: Tell, l
     assert again == {"both": ["m1", "m2"]}.get(sent_again, [sent_again])
 
 
-def test_what_is_sent_again_says_how_long_it_is_until_then() -> None:
+@pytest.mark.parametrize(
+    ("kind", "facts"),
+    [
+        ("countdown", {"incident": "i1", "due_in_seconds": 100.0, "due_wall": 1.7e9 + 100.0}),
+        ("notice", {"due_in_seconds": 100.0, "wall": 1.7e9}),  # as a cloud announces it
+    ],
+)
+def test_what_is_sent_again_says_how_long_it_is_until_then(kind: str, facts: dict[str, object]) -> None:
     """Not how long it was at the first try; and what is over by then is not announced any more."""
     crew = Crew()
-    countdown = {"incident": "i1", "due_in_seconds": 100.0, "due_wall": 1.7e9 + 100.0}
-    crew.told(Tell("m1", "countdown", "warning", countdown), NOW, TAKEN, REFUSED)
+    crew.told(Tell("m1", kind, "warning", facts), NOW, TAKEN, REFUSED)
     crew.port.wall += 60.0
     crew.workers.late(NOW + 60.0)
     assert crew.port.jobs[-1]["message"]["facts"]["due_in_seconds"] == 40.0
@@ -256,6 +269,19 @@ def test_what_is_sent_again_says_how_long_it_is_until_then() -> None:
     crew.workers.late(NOW + 181.0)
     assert len(crew.port.jobs) == 2
     assert crew.port.journal[-1].endswith("team: not sent again, its time is over")
+
+
+@pytest.mark.parametrize(("passed", "left"), [(40.0, 60.0), (101.0, None)])
+def test_what_an_earlier_guard_had_to_tell_is_told_while_it_is_so(passed: float, left: float | None) -> None:
+    """The guard that announced the end of a Spot machine was killed: the next one says how long it is now, or nothing."""
+    crew = Crew()
+    crew.port.wall += passed
+    notice = Tell("m1", "notice", "critical", {"due_in_seconds": 100.0, "wall": 1.7e9, "told_again": True})
+    outcome = begin(crew.workers, notice, NOW)
+    told = [job["message"]["facts"]["due_in_seconds"] for job in crew.port.jobs]
+    assert told == ([] if left is None else [left])
+    assert (outcome is None) is (left is not None)
+    assert outcome is None or (outcome.status, outcome.detail) == ("failed", "not sent again, its time is over")
 
 
 def test_a_worker_that_hangs_or_cannot_be_started_is_a_try() -> None:
@@ -420,6 +446,18 @@ def test_a_fleet_does_not_write_at_the_same_second() -> None:
     assert Jitter("i-1", attended=False).before_message(acting, config) == 0.0
     assert Jitter("i-1", attended=True).before_message(warning, config) == 0.0
     assert Jitter("i-1", attended=False).before_message(warning, {**config, "cloud": {"spread": 0.0}}) == 0.0
+
+
+@pytest.mark.parametrize(
+    "kind", ["cancelled", "countdown", "deadline_passed", "unknown_recovered", "failed", "reminder"]
+)
+def test_whatever_befalls_a_fleet_at_once_is_spread(kind: str) -> None:
+    """Also on machines whose cloud has no plug-in, or that stand in a room; not what a person asked for."""
+    config = {"providers": [], "cloud": {"spread": 1200.0}, "policy": {"grace": 600.0}}
+    own, asked = Tell("m", kind, "info", {"reason": "idle"}), Tell("m", kind, "info", {"reason": "person"})
+    waits = [Jitter(f"i-{n}", attended=False).before_message(own, config) for n in range(200)]
+    assert max(waits) - min(waits) > 8.0
+    assert Jitter("i-1", attended=False).before_message(asked, config) == 0.0
 
 
 def test_what_was_held_back_on_purpose_is_no_failure() -> None:
@@ -603,7 +641,7 @@ def test_the_last_word_is_what_came_last(later: Tell) -> None:
     assert leaves > 1.0
     begin(crew.workers, later, NOW + 1.0)
     assert 1.0 + crew.port.jobs[1]["pause"] == pytest.approx(leaves + 2.0)
-    begin(crew.workers, Tell("m3", "finding", "info", {"mode": "live"}), NOW + 1.0)
+    begin(crew.workers, Tell("m3", "armed", "info", {"mode": "live"}), NOW + 1.0)
     assert crew.port.jobs[2].get("pause", 0.0) == 0.0, "what belongs to no countdown waits for none"
 
 
@@ -620,3 +658,59 @@ def test_who_reads_last_whether_somebody_holds_the_machine_reads_what_is_so() ->
     assert leaves == sorted(leaves)
     assert leaves[2] > leaves[1] + 1.0
     assert leaves[3] > leaves[2] + 1.0
+
+
+@pytest.mark.parametrize(
+    ("later", "stopped"),
+    [
+        (Tell("m2", "cancelled", "info", {"incident": "i1"}), True),
+        (Tell("m2", "held", "info", {"overtakes": "i1"}), True),
+        (Tell("m2", "finding", "info", {}), False),
+        (Tell("m2", "unknown_alarm", "critical", {}), False),
+    ],
+)
+def test_what_is_on_its_way_is_tried_no_more_once_it_is_not_so(later: Tell, stopped: bool) -> None:
+    """Its service may fail for half a minute: people would read last that a stop comes which was taken back."""
+    crew = Crew()
+    assert begin(crew.workers, WARNING, NOW) is None
+    assert begin(crew.workers, later, NOW + 1.0) is None
+    assert crew.port.stopped == [1] * stopped
+
+
+def test_what_is_sent_again_is_tried_no_more_once_it_is_not_so() -> None:
+    """The same for the process of a further delivery, which nothing else waits for."""
+    crew = Crew()
+    crew.told(WARNING, NOW, {"mail": "SMTP"}, {"team": "HTTP 503"})
+    crew.workers.late(NOW + 61.0)
+    assert len(crew.port.jobs) == 2
+    assert begin(crew.workers, Tell("m2", "cancelled", "info", {"incident": "i1"}), NOW + 62.0) is None
+    assert crew.port.stopped == [2]
+
+
+def stands_for(job: dict[str, Any]) -> list[str]:
+    """The kinds of the messages in whose place it is sent."""
+    return [row[1] for row in job["message"].get("facts", {}).get("stands_for", ())]
+
+
+def test_what_ends_the_tries_of_another_message_stands_for_it() -> None:
+    """On its way, waiting for its next try, or in whose place the other one was: a channel that asked for that alone must hear something."""
+    crew = Crew()
+    acting = Tell("m1", "acting", "warning", {"incident": "i1"})
+    accepted = Tell("m2", "accepted", "warning", {"incident": "i1"})
+    assert begin(crew.workers, acting, NOW) is None
+    assert begin(crew.workers, accepted, NOW + 1.0) is None
+    assert stands_for(crew.port.jobs[1]) == ["acting"]
+    crew.answers(NOW + 2.0, TAKEN, REFUSED)
+    assert begin(crew.workers, Tell("m3", "done", "info", {"incident": "i1"}), NOW + 3.0) is None
+    assert sorted(stands_for(crew.port.jobs[2])) == ["accepted", "acting"]
+    assert begin(crew.workers, Tell("m4", "finding", "warning", {}), NOW + 3.0) is None
+    assert stands_for(crew.port.jobs[3]) == []
+
+
+def test_that_a_machine_begins_to_work_makes_nothing_untrue() -> None:
+    """The message that it was stopped and is back, which no service took as the machine booted, is sent again."""
+    crew = Crew()
+    crew.told(Tell("m1", "closed", "info", {"incident": "i1"}), NOW, TAKEN, REFUSED)
+    crew.told(Tell("m2", "armed", "info", {}), NOW + 5.0, TAKEN, REFUSED)
+    crew.workers.late(NOW + 61.0)
+    assert crew.port.jobs[-1]["message"]["id"] == "m1"

@@ -4,9 +4,21 @@ from typing import Any
 
 import pytest
 
+from costguard.agent.hooks import Hooks
 from costguard.agent.loop import Loop
 from costguard.engine import Notice
-from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective, sensing
+from costguard.testing.simhost import (
+    Faults,
+    Machine,
+    Phase,
+    SimCrash,
+    SimHost,
+    SimOff,
+    Watch,
+    World,
+    effective,
+    sensing,
+)
 
 
 class Journal(Watch):
@@ -64,7 +76,7 @@ def test_what_the_cloud_announced_and_did_not_do_is_taken_back(hooks: dict[str, 
     """A node that was drained for it takes work again, and people hear that it is over."""
     host, journal = announced(hooks={**hooks, "undo": ["/y"], "timeout": 90.0}, until=2500.0)
     assert [job.get("step", "pre_stop") for _, job in host.world.saved] == ran
-    assert len([line for line in journal.lines if "has not come, and its moment is over" in line]) == 1
+    assert len([line for line in journal.lines if "has not come so far" in line]) == 1
 
 
 def test_it_needs_to_be_configured_and_live() -> None:
@@ -173,3 +185,42 @@ def test_a_hook_that_uses_the_gpus_ends_no_countdown(seconds: float, traffic: bo
     assert "cancelled" not in ran
     assert HOSTS[-1].world.hooked
     assert HOSTS[-1].world.now < 1500.0, "it was stopped in its first countdown"
+
+
+@pytest.mark.parametrize("end", ["killed", "ended"])
+def test_what_was_drained_comes_back_though_the_guard_does_not_live_to_see_it(end: str) -> None:
+    """Work returns, and the guard ends while another program still runs: the next one runs what waited."""
+    work = [Phase(300.0, 0.9), Phase(750.0, 0.0), Phase(9**9, 0.9)]
+    world = World(Machine(gpus=1, script=work), seed=4)
+    rules: dict[str, Any] = {
+        "mode": "live", "kill_duration": 600.0, "grace": 300.0, "boot_grace": 600.0, "arm_duration": 30.0,
+    }  # fmt: skip
+    hooks = {"cancelled": ["/x"], "undo": ["/y"], "timeout": 60.0, "user": ""}
+    config = {**effective(**rules), "hooks": hooks}
+    host = SimHost(world=world, until=3000.0, faults=Broken("hang"))
+
+    def finish() -> None:
+        if not any(child.job.get("step") == "cancelled" for child in host.children.values()):  # it does not hang yet
+            world.at(world.now + 1.0, finish)
+        elif end == "killed":
+            host.doom = 1
+        else:
+            host.signal("TERM")
+
+    world.at(1000.0, finish)
+    try:
+        Loop(host, config, host.start()).run()
+    except SimCrash:
+        host.die()
+    assert world.now < 1500.0
+    host = SimHost(world=world, until=world.now + 300.0)
+    Loop(host, config, host.start()).run()
+    assert [job["step"] for _, job in world.saved] == ["cancelled", "undo"]
+
+
+@pytest.mark.parametrize("kept", [7, [7], [{"step": "evil", "name": "x"}], {"step": "undo"}, None])
+def test_what_cannot_be_read_runs_nothing(kept: object) -> None:
+    """A state of another version, or a damaged one."""
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3)
+    config = {**effective(mode="live"), "hooks": {step: ["/x"] for step in [*STEPS]}}
+    assert Hooks(host, config, lambda *_: None, lambda *_: None, kept).kept is None

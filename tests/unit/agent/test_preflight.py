@@ -32,7 +32,7 @@ def test_an_hour_of_failures_is_told_and_then_daily() -> None:
     assert told == [REPORTED_AFTER_SECONDS, REPORTED_AFTER_SECONDS + DAY_SECONDS]
     again = preflight.finding(Outcome(2 * DAY_SECONDS, "c1", "refuse"), CORE)
     assert again is not None
-    assert (again.code, again.words) == ("checked", "it can be checked again: refuse")
+    assert (again.code, again.words) == ("checked", "it cannot be carried out")
     assert preflight.finding(Outcome(2 * DAY_SECONDS + 1.0, "c1", "go"), CORE) is None
 
 
@@ -55,7 +55,7 @@ def test_each_action_is_counted_by_itself() -> None:
     assert preflight.finding(failed(REPORTED_AFTER_SECONDS, "a9"), CORE) is None
     found = preflight.finding(failed(REPORTED_AFTER_SECONDS), CORE)
     assert isinstance(found, Finding)
-    assert "for 1 h" in found.words
+    assert "for 1h:" in found.words
     assert "expired" in found.words
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from costguard.agent.jitter import jitter_of
 from costguard.agent.loop import Loop
-from costguard.agent.summary import AGAIN_SECONDS, FIRST_AFTER_SECONDS
+from costguard.agent.summary import AGAIN_SECONDS, FIRST_AFTER_SECONDS, FIRST_SPREAD_SECONDS
 from costguard.host.ports import Instant
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
 
@@ -53,12 +53,13 @@ def live(
 
 @pytest.mark.parametrize(("every", "days"), [("weekly", 7.0), ("daily", 1.0)])
 def test_it_comes_at_nine_and_at_this_machines_own_minute(every: str, days: float) -> None:
-    """The first question is soon after the start: one that was due while the machine was off waits for nobody."""
+    """The first question is soon after the start, at a moment of its own: one that was due while the machine was off waits for nobody."""
     letters, host = live(3.2 * days * DAY, summary=every)
     (first, *_), *later = letters.asked
-    assert first == pytest.approx(FIRST_AFTER_SECONDS, abs=130.0)
+    own = jitter_of(host.world.instance)
+    assert first == pytest.approx(FIRST_AFTER_SECONDS + own * FIRST_SPREAD_SECONDS, abs=130.0)
     assert len(later) in {3, 4}
-    jitter = jitter_of(host.world.instance) * 1200.0
+    jitter = own * 1200.0
     for _, wall, _ in later:
         at = time.localtime(wall - jitter)
         assert (at.tm_hour, at.tm_min < 4) == (9, True), f"not at nine: {at}"

@@ -113,12 +113,12 @@ def test_check_tells_of_a_lease_that_has_passed(tmp_path: Path) -> None:
     ("local", "urls", "head", "who", "line"),
     [
         ([], "file:/nonexistent/x", "Valid, with warnings: ", "nobody is warned", "Warning: team: /nonexistent/x: "),
-        (["wall"], "file:/nonexistent/x", "Valid, with warnings: ", "only people at terminals of this machine are warned", "Warning: "),
+        (["wall"], "file:/nonexistent/x", "Valid, with warnings: ", "only whoever is at a terminal of this machine is warned", "Warning: "),
         ([], "env:NOPE_NOT_SET", "OK: ", "people whose addresses the agent has (none is to be seen here) are warned", "Note: team: the environment variable NOPE_NOT_SET is not set here"),
         ([], "secret:team", "OK: ", "people are warned over team, if it answers (`costguard notify test`)", ""),
         ([], "# none", "Valid, with warnings: ", "nobody is warned", "contains no address; without its address nothing can be sent"),
         ([], "slakc://a/b", "Valid, with warnings: ", "nobody is warned", "Warning: team: slakc://: apprise has no such service (see "),
-        (["wall"], "slack://c4n4ry", "Valid, with warnings: ", "only people at terminals of this machine are warned", "Slack: its address is incomplete or misspelt"),
+        (["wall"], "slack://c4n4ry", "Valid, with warnings: ", "only whoever is at a terminal of this machine is warned", "Slack: its address is incomplete or misspelt"),
         ([], "json://x/c4n4ry", "OK: ", "people are warned over team, if it answers (`costguard notify test`)", ""),
     ],
 )  # fmt: skip
@@ -155,7 +155,7 @@ def test_check_needs_one_channel_with_an_address(tmp_path: Path) -> None:
     assert ": people are warned over team, if it answers (`costguard notify test`), and" in said
     assert "Warning: pager: /nonexistent/x: " in said
     file.write_text("")
-    assert ": people at terminals of this machine are warned, and" in config("check", str(file)).stdout
+    assert ": whoever is at a terminal of this machine is warned, and" in config("check", str(file)).stdout
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_check_needs_one_channel_with_an_address(tmp_path: Path) -> None:
     [('level = "critical"', "pager has level critical"), ('kinds = ["summary"]', "pager has kinds without it")],
 )
 @pytest.mark.parametrize(
-    ("local", "who"), [("[]", "nobody is"), ('["wall"]', "only people at terminals of this machine are")]
+    ("local", "who"), [("[]", "nobody is"), ('["wall"]', "only whoever is at a terminal of this machine is")]
 )
 def test_check_names_channels_that_get_no_warnings(
     tmp_path: Path, channel: str, why: str, local: str, who: str

@@ -79,6 +79,7 @@ def test_every_option_of_the_verb_has_its_name(file: Path) -> None:
         (f"signal = 'STOP'\n{WORK}", "signal: STOP is no signal that ends a process; allowed: "),
         (f"ignore = 'one'\n{WORK}", "ignore: 'one' is not a list; allowed: "),
         (f"{WORK}gpus = []", "[[work]] 1, gpus: it names no GPU; allowed: "),
+        (f"{WORK}directory = ''", "[[work]] 1, directory: it is empty; allowed: "),
         (f"{WORK}directory = 3", "[[work]] 1, directory: 3 is not a text; allowed: "),
         (f"{WORK}[work.env]\nCUDA_VISIBLE_DEVICES = '0'", "[[work]] 1, env: costguard sets CUDA_VISIBLE_DEVICES"),
         (f"{WORK}env = {{ 'A B' = '0' }}", "[[work]] 1, env: A B = '0' sets no variable; allowed: "),
@@ -97,6 +98,20 @@ def test_what_is_wrong_is_named(file: Path, text: str, problem: str) -> None:
     assert (result.exit_code, result.stdout) == (2, "")
     assert str(file) in result.stderr
     assert problem in result.stderr
+
+
+def test_empty_names_are_named() -> None:
+    """Of a file and of a folder, as a variable that is not set leaves them."""
+    assert "'' (an empty name) cannot be read" in CliRunner().invoke(main, ["fill", "-c", ""]).stderr
+    result = CliRunner().invoke(main, ["fill", "--directory", "", "--", "true"])
+    assert (result.exit_code, "--directory: it is empty; write a folder" in result.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("all_of_them", ['"all"', '["all"]'])
+def test_all_gpus_are_named_in_either_form(file: Path, all_of_them: str) -> None:
+    """As on the command line."""
+    file.write_text(f"{WORK}gpus = {all_of_them}")
+    assert fill_file.read(str(file)).fillers[0].gpus == ()
 
 
 def test_all_problems_are_said_at_once(file: Path) -> None:

@@ -4,10 +4,11 @@ import io
 
 import pytest
 
-from costguard.cli.history_view import incident_view, overview
+from costguard.cli.history_view import Money, incident_view, overview
 from costguard.cli.render import console, show
-from costguard.history.query import Day
+from costguard.history.query import Day, Event
 from costguard.history.story import Entry, IncidentSummary
+from costguard.money import Rate
 
 DONE = IncidentSummary("i1", 0.0, 9.0, "m", "i", "idle", "stop", "live", "", "acted", "done", "", 1, 0)
 
@@ -28,6 +29,36 @@ def test_a_long_heading_stays_beside_its_time() -> None:
     first = next(number for number, line in enumerate(lines) if "NOT delivered" in line)
     assert [line[:10].strip() for line in lines[first + 1 :]] == [""] * len(lines[first + 1 :])
     assert len(lines[first + 1 :]) >= 2
+
+
+def test_a_program_of_no_incident_is_shown_with_how_it_ended() -> None:
+    """`armed` and `post_boot` belong to none: their output stands with the other messages."""
+    ended = Event("", 5.0, "hook", "i", "m", {"step": "armed", "status": "done", "detail": "the armed hook succeeded"})
+    file = io.StringIO()
+    show(console(file), overview("/h", 0.0, [], [], [ended]))
+    assert "hook armed: the armed hook succeeded" in file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("price", "words"),
+    [
+        (
+            Rate(32.0, "USD", "as set"),
+            "live mode would have saved about 64.00 USD (an estimate, up to saving_limit of each): it stayed",
+        ),
+        (None, "live mode would have saved this: it stayed up for 3.0 h after stops"),
+    ],
+)
+def test_a_dry_run_says_what_live_mode_would_have_saved(price: Rate | None, words: str) -> None:
+    """The number that people go live for, as the summary and the report have it; nothing after live stops."""
+    day = Day("2026-11-20", 9.0, 7200.0, 0.0, 720.0)
+    shown_of = {}
+    for stayed in (10800.0, 0.0):
+        file = io.StringIO()
+        show(console(file), overview("/h", 0.0, [day], [], [], Money({}, price, stayed, 7200.0 if stayed else 0.0)))
+        shown_of[stayed] = " ".join(file.getvalue().split())
+    assert words in shown_of[10800.0]
+    assert "would have" not in shown_of[0.0]
 
 
 def test_one_message_is_no_messages() -> None:

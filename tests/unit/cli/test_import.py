@@ -71,7 +71,7 @@ def test_every_key_has_its_place(file: Path) -> None:
     found = read(file).file
     assert (found.options["interval"], found.options["ignore"]) == (10.0, ("Xorg", "python-miner"))
     assert (found.options["users"], found.options["ignore_users"]) == (300.0, ("ann", "bob"))
-    everything, pair, one = found.fillers
+    everything, one, pair = found.fillers
     assert everything.command == ("./run.sh", "--name", "two words")
     assert (everything.gpus, everything.together) == ((), True)
     assert (everything.directory, everything.log) == ("/srv", "/srv/log.txt")
@@ -83,9 +83,9 @@ def test_sections_of_gpus_limit_the_work(file: Path) -> None:
     """Work for all is work for those of the [gpu] sections, which is said."""
     file.write_text(WHOLE.replace("gpus = ALL\nignore", "gpus = 0,1,2\nignore", 1))
     assert read(file).file.fillers[0].gpus == ("0", "1", "2")
-    assert "only GPUs 0, 1, 2 are used, as the [gpu] sections say" in told(file, "changed")
+    assert "only GPUs 0, 1 and 2 are used, as the [gpu] sections say" in told(file, "changed")
     file.write_text(WHOLE.replace("gpus = ALL\nignore", "gpus = 0\nignore", 1))
-    with pytest.raises(CostguardError, match="no GPU that a \\[gpu\\] section allows"):
+    with pytest.raises(CostguardError, match=r"\[process-one\] has no GPU that a \[gpu\] section allows; allowed: 0"):
         read(file)
 
 
@@ -95,7 +95,7 @@ def test_a_percent_sign_is_what_it_was(file: Path) -> None:
         "[DEFAULT]\nbase = /srv\n"
         + WHOLE.replace("dir = /one", "dir = %(base)s/one").replace("cmd = one", "cmd = date +%%F")
     )
-    found = read(file).file.fillers[-1]
+    found = read(file).file.fillers[1]
     assert (found.directory, found.command) == ("/srv/one", ("date", "+%F"))
     assert told(file, "lost") == []
     file.write_text(WHOLE.replace("dir = /one", "dir = /one%").replace("log = /srv/log.txt", "log = %(none)s"))
@@ -111,7 +111,66 @@ def test_what_means_another_thing_is_said(file: Path) -> None:
     assert told(file, "changed") == [
         "[process-all] cmd: quotes and backslashes count, as in a shell",
         "names in ignore_programs are exact here; theirs also ignored what one of them begins with",
+        "[process-pair] is one process with GPUs 0 and 2, and begins while all of them are free; theirs was started once for each",
     ]
+
+
+PAIR = "[{name}]\ngpus = {gpus}\ndir = /\ncmd = {name}\n"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        ("1", "0,1", "[process-b] never begins: [process-a] comes first and takes GPU 1 whenever it can; give them GPUs of their own"),
+        ("0,1", "1", "[process-b] begins only while [process-a] does not run: both want GPU 1, and [process-a] comes first"),
+        ("0,1", "1,2", "[process-b] begins only while [process-a] does not run: both want GPU 1, and [process-a] comes first"),
+        ("1", "1", "[process-b] never begins: [process-a] comes first and takes GPU 1 whenever it can; give them GPUs of their own"),
+        ("ALL", "ALL", "[process-b] never begins: [process-a] comes first and takes all GPUs whenever it can; give them GPUs of their own"),
+        ("ALL", "1", ""),
+        ("0", "1", ""),
+    ],
+)  # fmt: skip
+def test_work_keeps_its_order_and_who_must_wait_is_named(file: Path, first: str, second: str, says: str) -> None:
+    """gpu_mon: all GPUs first, then the first of the file that wants a GPU; here work for several has them all or none."""
+    head, tty = WHOLE.partition("[process-all]")[0], "[tty]\nenabled = no\n"
+    file.write_text(head + PAIR.format(name="process-a", gpus=first) + PAIR.format(name="process-b", gpus=second) + tty)
+    assert [one.command for one in read(file).file.fillers] == [("process-a",), ("process-b",)]
+    order = [text for text in told(file, "changed") if "begins only" in text or "never begins" in text]
+    assert order == ([says] if says else [])
+    groups = [text for text in told(file, "changed") if "is one process with" in text]
+    assert len(groups) == (first + second).count(",")
+
+
+@pytest.mark.parametrize(
+    ("section", "second", "says"),
+    [
+        ("1", "1", "[process-b] never begins: [process-a] comes first and takes GPU 1 whenever it can; give them GPUs of their own"),
+        ("0,1", "1", ""),
+        ("0,1", "ALL", "[process-b] never begins: [process-a] comes first and takes GPUs 0 and 1 whenever it can; give them GPUs of their own"),
+    ],
+)  # fmt: skip
+def test_who_must_wait_is_named_after_the_sections_of_gpus(file: Path, section: str, second: str, says: str) -> None:
+    """Work for all that a [gpu] section limits takes what others want; it is not told as a set that its file names."""
+    head = WHOLE.partition("[process-all]")[0].replace("gpus = ALL", f"gpus = {section}")
+    work = PAIR.format(name="process-a", gpus="ALL") + PAIR.format(name="process-b", gpus=second)
+    file.write_text(head + work + "[tty]\nenabled = no\n")
+    order = [text for text in told(file, "changed") if "begins only" in text or "never begins" in text]
+    assert order == ([says] if says else [])
+    assert "is one process with" not in str(told(file, "changed"))
+
+
+def test_braces_that_mean_a_number_here_are_said(file: Path) -> None:
+    """They are letters there."""
+    file.write_text(WHOLE.replace("/srv/log.txt", "/srv/{gpu}.txt"))
+    assert "[process-all] log: {gpu} becomes the number of the GPU here" in told(file, "changed")
+
+
+@pytest.mark.parametrize("raw", [b"\xef\xbb\xbf" + WHOLE.encode(), WHOLE.replace("\n", "\r\n").encode(), WHOLE.replace("\n", "\r").encode()])  # fmt: skip
+def test_a_mark_of_its_encoding_and_other_ends_of_lines_change_nothing(file: Path, raw: bytes) -> None:
+    """As an editor of another system leaves them."""
+    expected = read(file)
+    file.write_bytes(raw)
+    assert read(file) == expected
 
 
 @pytest.mark.parametrize(
@@ -168,6 +227,7 @@ def test_a_configuration_that_never_yields_says_so(file: Path, old: str, new: st
         ("cmd = one", "cmd = 'one", r"\[process-one\] cmd = 'one cannot be split \(No closing quotation\); allowed:"),
         ("cmd = one", "cmd =", r"\[process-one\] cmd =  is empty; allowed: a command"),
         ("dir = /one", "", r"\[process-one\] dir is missing; allowed: a folder"),
+        ("dir = /one", "dir =", r"\[process-one\] dir is empty; allowed: a folder"),
         ("gpus = 1", "gpus = first", r"\[process-one\] gpus = first is not understood; allowed: ALL, or numbers"),
         ("ignore_programs = Xorg, python-miner", "", r"\[gpu-all\] ignore_programs is missing; allowed: names"),
         ("[process-", "[work-", r"\[process.*so there is no work; allowed: "),
@@ -187,6 +247,21 @@ def test_what_is_wrong_is_named_and_nothing_is_written(
     result = typed(file, "--output", tmp_path / "made.toml", "--json")
     assert (result.exit_code, result.stdout) == (2, "")
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        (WHOLE.encode() + b"#" * (1 << 20) + b"\n[process-late]\n", "larger than 1 MB; allowed: "),
+        (WHOLE.replace("/one", "/\u00e4").encode("latin-1"), "line 14: a character is not UTF-8; allowed: "),
+        (WHOLE.encode("utf-16"), "UTF-16.*; allowed: a text file in UTF-8"),
+    ],
+)
+def test_a_file_that_is_no_text_for_it_is_refused_whole(file: Path, raw: bytes, message: str) -> None:
+    """Also one of which only the end could not be read: its work would be lost unsaid."""
+    file.write_bytes(raw)
+    with pytest.raises(CostguardError, match=message):
+        read(file)
 
 
 def test_all_that_is_wrong_is_said_at_once(file: Path) -> None:
@@ -298,7 +373,7 @@ def test_programs_get_one_object(file: Path) -> None:
     assert answer["schema"] == "costguard.import/1"
     assert (answer["output"], answer["text"]) == (None, typed(file).stdout)
     assert answer["options"]["signal"] == "TERM"
-    assert [one["command"][0] for one in answer["work"]] == ["./run.sh", "pair", "one"]
+    assert [one["command"][0] for one in answer["work"]] == ["./run.sh", "one", "pair"]
     assert {note["kind"] for note in answer["notes"]} == {"changed"}
 
 

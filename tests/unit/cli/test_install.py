@@ -2,16 +2,18 @@
 
 import json
 import os
+import re
 import shutil
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
-from costguard.cli import installation
+from costguard.cli import install, installation
 from costguard.cli.main import main
 from costguard.config.load import load
 
@@ -144,6 +146,15 @@ def test_an_installation_that_only_root_can_run_is_noticed(short_path: Path) -> 
     assert installation.closed(["/usr/bin/env", str(link)]) == str(folder)
 
 
+def test_a_guard_that_others_starve_may_start_slowly_and_install_waits_for_it(tmp_path: Path) -> None:
+    """Where an ordinary user keeps the only processor busy: ended after 90 s, no start ever succeeded on a machine that booted."""
+    run("install", tmp_path)
+    unit = (tmp_path / "etc/systemd/system/costguard.service").read_text()
+    limits = dict(re.findall(r"^(Timeout\w+)=(\d+)$", unit, re.MULTILINE))
+    assert int(limits["TimeoutStartSec"]) >= 240
+    assert int(limits["TimeoutStartSec"]) + int(limits["TimeoutStopSec"]) < install.SECONDS
+
+
 def test_the_unit_starts_this_very_installation(tmp_path: Path) -> None:
     """Whatever PATH a service has."""
     run("install", tmp_path)
@@ -254,13 +265,19 @@ def test_a_damaged_record_is_told(tmp_path: Path) -> None:
     assert (said.exit_code, "is damaged" in said.output) == (3, True)
 
 
-@pytest.mark.parametrize(("runs", "new", "told"), [("init", True, True), ("this", False, False), ("", True, False)])
+@pytest.mark.parametrize(("runs", "new", "told"), [("older", True, True), ("this", False, False), ("", True, False)])
 def test_a_service_with_older_code_than_what_lies_here_is_noticed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: str, new: bool, told: bool
 ) -> None:
     """An upgrade in place changes no unit, so nothing else would start the service again; one that is off is no matter."""
-    systemctl = tmp_path / "systemctl"
-    systemctl.write_text(f"#!/bin/sh\necho {({'init': 1, 'this': os.getpid()}).get(runs, 0)}\n")
-    systemctl.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-    assert installation.outdated("costguard.service", str(systemctl) if new else "/bin/sh") is told
+    older = subprocess.Popen(["sleep", "60"])
+    try:
+        time.sleep(1.5)  # dates of files cannot be set back or ahead, and a second is no difference
+        systemctl = tmp_path / "systemctl"
+        systemctl.write_text(f"#!/bin/sh\necho {({'older': older.pid, 'this': os.getpid()}).get(runs, 0)}\n")
+        systemctl.chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+        assert installation.outdated("costguard.service", str(systemctl) if new else "/bin/sh") is told
+    finally:
+        older.kill()
+        older.wait()

@@ -59,3 +59,22 @@ def test_who_is_too_late_for_a_command_reads_nothing_of_a_start(tmp_path: Path) 
     with agent(tmp_path, {"start": "aws ec2 start-instances --instance-ids i-1"}, "command"):
         done = CliRunner().invoke(main, ["hold", "2h", "--state-dir", str(tmp_path)])
     assert (done.exit_code, "start" in done.stderr) == (3, False)
+
+
+@pytest.mark.parametrize(
+    ("action", "hint"),
+    [
+        ("stop", "start it again from elsewhere: aws ec2 start-instances"),
+        ("hibernate", "start it again from elsewhere: cloud resume"),
+        ("shutdown", "start it again from elsewhere: aws ec2 start-instances"),
+        ("terminate", "cannot be started again: create another one"),
+        ("reboot", "see `costguard status`"),
+    ],
+)
+def test_what_is_said_of_a_start_is_true_of_the_action(tmp_path: Path, action: str, hint: str) -> None:
+    """A machine that is deleted cannot be started, and one that reboots comes back by itself."""
+    with agent(tmp_path, {"start": "aws ec2 start-instances --instance-ids i-1", "resume": "cloud resume m"}, action):
+        done = CliRunner().invoke(main, ["hold", "2h", "--state-dir", str(tmp_path)])
+    assert done.exit_code == 3
+    assert hint in done.stderr
+    assert ("start-instances" in done.stderr) is ("start-instances" in hint)

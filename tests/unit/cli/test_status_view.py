@@ -112,7 +112,7 @@ def rules(aggregate: str, action: str = "end_process") -> dict[str, Any]:
         ),
         ("mean", "end_process", (0.9, 0.8), "after the mean of the GPUs below 70 %", "the mean of the GPUs is 85 %"),
         ("any", "end_process", (0.9, 0.1), "after any GPU below 70 %", "nothing: GPU 1 below 70 %"),
-        ("any", "end_process", (0.9, 0.8), "after any GPU below 70 %", "GPU 0 is busy"),
+        ("any", "end_process", (0.9, 0.8), "after any GPU below 70 %", "GPUs 0 and 1 are busy"),
         ("mean", "shutdown", (0.9, 0.1), "after every GPU below 70 %", "GPU 0 is busy"),
         ("all", "shutdown", (0.1, 0.1), "after every GPU below 70 %", "nothing: every GPU is below 70 %"),
     ],
@@ -159,7 +159,7 @@ def test_a_machine_that_never_worked_says_so() -> None:
 def test_a_countdown_tells_its_end_its_reason_and_whom_the_warning_reached(told: dict[str, Any], words: str) -> None:
     """During a warning they stand in one line; that people were warned is said only of those who were."""
     text = " ".join(shown(phase="WARNING", state="WARNING", incident=incident(**told)).split())
-    assert f"(in 9m 10s), reason: idle after work{words} Who decides" in text
+    assert f"(in 9m 10s), reason: idle{words} Who decides" in text
     assert "people were warned" not in text
 
 
@@ -169,13 +169,13 @@ def test_a_countdown_tells_its_end_its_reason_and_whom_the_warning_reached(told:
 def test_a_warning_that_nobody_got_yet_has_no_time(tries: int, words: str) -> None:
     """The countdown begins when it was delivered."""
     text = " ".join(shown(phase="WARNING", incident=incident(warned=None, due=None, tries=tries)).split())
-    assert f"Would stop it stop, 10m after the warning; reason: idle after work; {words} Who" in text
+    assert f"Would stop it stop, 10m after the warning; reason: idle; {words} Who" in text
 
 
 def test_a_countdown_that_is_over_waits_for_its_worker() -> None:
     """A time that is past is none."""
     text = " ".join(shown(phase="WARNING", incident=incident(due=NOW - 17.0)).split())
-    assert "Would stop it stop as soon as it is ready, reason: idle after work" in text
+    assert "Would stop it stop as soon as it is ready, reason: idle" in text
 
 
 def test_a_warning_that_was_held_back_warned_nobody() -> None:

@@ -49,6 +49,25 @@ def test_the_usual_terminal_shows_who_holds_and_what_would_stop_it() -> None:
         assert words in found, found
 
 
+def test_sixteen_busy_gpus_leave_room_for_who_decides() -> None:
+    """Of those that are alike one line says so, also where it is said what keeps the machine up."""
+    busy = [{**gpu, "state": "works", "load": 0.9} for gpu in gpus(16)]
+    lost = {**gpus(1)[0], "label": "GPU 16 (x)", "state": "unknown", "load": None}
+    found = "\n".join(line.rstrip() for line in shown(80, 24, gpus=[*busy, lost]))
+    assert "Keeps it up    GPUs 0 to 15 are busy\n               GPU 16 cannot be read" in found
+    assert "Who decides" in found
+
+
+def test_what_forbids_the_stop_is_shown_on_a_small_screen() -> None:
+    """*See Plans* where no plans are shown sends people nowhere."""
+    denied = {"action": "stop", "verdict": "refuse", "findings": [["denied", "the right is missing", "ask for it"]]}
+    found = "\n".join(shown(80, 24, gpus=gpus(16), plans=[denied]))
+    assert "see Plans" in found
+    assert "the right is missing" in found
+    allowed = "\n".join(shown(80, 24, gpus=gpus(16), plans=[{**denied, "verdict": "go", "findings": []}]))
+    assert "Plans" not in allowed
+
+
 def test_gpus_that_differ_have_their_own_lines() -> None:
     """The one that works is not lost among the others."""
     busy = {**gpus(8)[3], "state": "works", "load": 0.97}

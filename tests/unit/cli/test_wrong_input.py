@@ -153,7 +153,7 @@ TYPED = {
     "stress with more memory than there is": typed("stress --memory 150%", "--memory", "150%"),
     "stress with a chunk that is no size": typed("stress --chunk many", "--chunk", "512MiB"),
     "stress with a chunk of nothing": typed("stress --chunk 0", "1MiB to 1TiB"),
-    "stress with no load": typed("stress --load 0", "--load", "greater than 0"),
+    "stress with no load": typed("stress --load 0", "--load", "more than 0%"),
     "fill without a command": typed("fill --gpus 0", "needs a command", "costguard fill -- ./work"),
     "fill with a GPU that is none": typed("fill --gpus , -- x", "--gpus", "names no GPU"),
     "fill with a variable that is none": typed("fill --env x -- x", "--env", "NAME=VALUE"),
@@ -312,12 +312,28 @@ def test_flags_of_other_tools_get_our_spelling(flag: str, here: Path) -> None:
         ("run --arm_threshold 0.8", "costguard run --preset gpu-sentinel --set arm_threshold=0.8"),
         ("run --gpu_devices 0,1", "costguard run --preset gpu-sentinel --set gpu_devices=0,1"),
         ("run --all_or_any any", "costguard run --preset gpu-idle-timeout-any --set aggregate=any"),
-        ("run -t 1 -s 5", "costguard run --set kill_threshold=1% --set interval=5s"),
+        ("run -t 1 -s 5", "costguard run --preset gpu-idle-timeout --set kill_threshold=1% --set interval=5s"),
+        ("run -t50", "costguard run --preset gpu-idle-timeout --set kill_threshold=50%"),
+        ("run -t=50", "costguard run --preset gpu-idle-timeout --set kill_threshold=50%"),
+        ("run -n6", "costguard run --preset gpu-idle-timeout --set kill_duration=30s"),
+        ("run -xt 50", "costguard run --preset gpu-idle-timeout --set kill_threshold=50%"),
+        ("run -xt50 -aany", "costguard run --preset gpu-idle-timeout-any --set kill_threshold=50% --set aggregate=any"),
+        ("run -d -1", "costguard run --preset gpu-idle-timeout --set delay=0s"),
+        (
+            "run --thresh 50 --sample=30",
+            "costguard run --preset gpu-idle-timeout --set kill_threshold=50% --set interval=15s --set kill_duration=1800s --set delay=345s",
+        ),
+        ("run --arm_dur 20", "costguard run --preset gpu-sentinel --set arm_duration=20s"),
+        (
+            "run --kill_t=0.5 --gpu_d 0 1",
+            "costguard run --preset gpu-sentinel --set kill_threshold=0.5 --set gpu_devices=0,1",
+        ),
+        ("run --gpu 0", "costguard run --set gpu_devices=0"),
         ("run --gpu_devices 0 1", "costguard run --preset gpu-sentinel --set gpu_devices=0,1"),
         ("run --preset none --kill_duration=30", "costguard run --set kill_duration=30s"),
         (
             "run --mode dry-run -n 60 --sample-freq 2",
-            "costguard run --preset gpu-idle-timeout --set kill_duration=120s --set interval=2s",
+            "costguard run --preset gpu-idle-timeout --set kill_duration=120s --set interval=2s --set delay=22s",
         ),
         ("run -n=60", "costguard run --preset gpu-idle-timeout --set kill_duration=300s"),
         ("run --grace 5m", "costguard run --set grace=5m"),
@@ -348,6 +364,23 @@ def test_a_whole_line_of_another_tool_gets_one_answer(here: Path) -> None:
     assert f"`costguard run --preset gpu-idle-timeout-any {wanted}`" in done.stderr
     assert "an interval of 15s at most" in done.stderr
     assert "15s at most" not in CliRunner().invoke(main, ["run", "-t", "50", "-s", "5"]).stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("run -t 50 -x grep foo", "around one command: `costguard exec -t 50 -x grep foo`"),
+        ("run -t50 -- grep foo", "around one command: `costguard exec -t50 -- grep foo`"),
+        ("run -t 50 -x", ""),
+        ("run --arm_duration 20 word", ""),
+    ],
+)
+def test_who_wrote_a_command_behind_the_flags_is_led_to_exec(line: str, told: str, here: Path) -> None:
+    """GPU Idle Timeout around a command has the same flags as its watcher."""
+    done = CliRunner().invoke(main, line.split())
+    assert done.exit_code == 2
+    assert ("around one command" in done.stderr) == bool(told)
+    assert told in done.stderr
 
 
 def test_every_verb_that_is_listed_is_known_to_the_hints() -> None:

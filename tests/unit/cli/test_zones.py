@@ -15,6 +15,7 @@ from costguard.cli.history_view import overview
 from costguard.cli.main import main
 from costguard.cli.render import console, show
 from costguard.cli.status_view import view
+from costguard.cli.zone import adopt
 from costguard.history.query import Day
 from costguard.host.ports import Instant
 from costguard.notify.compose import compose
@@ -85,3 +86,13 @@ def test_a_page_of_times_names_its_zone_once(tmp_path: Path) -> None:
     )
     heading = CliRunner().invoke(main, ["replay", str(trace)]).stdout.splitlines()[0]
     assert heading.endswith("times are local, NPT")
+
+
+@pytest.mark.parametrize(
+    ("zone", "shown"),
+    [("UTC0", "UTC"), ("CET-1CEST,M3.5.0,M10.5.0/3", "CET"), ("../etc/shadow", "NPT"), (":/etc/shadow", "NPT"), (":CET-1CEST,M3.5.0,M10.5.0/3", "CET"), (":UTC", "UTC"), (7, "NPT"), (None, "NPT")],
+)  # fmt: skip
+def test_what_stands_beside_the_agent_s_sentences_is_in_its_zone(zone: object, shown: str) -> None:
+    """A service runs in UTC, and whoever asks does not; an answer of another user's agent names no file."""
+    adopt({"agent": {"zone": zone}})
+    assert time.strftime("%Z", time.localtime(1.79e9 + 86400.0 * 120)) == shown

@@ -7,6 +7,7 @@ import pytest
 
 from costguard.config import load_effective
 from costguard.config.load import ConfigurationError, LoadedConfiguration, load
+from costguard.config.show import value_of
 from costguard.engine.policy import Policy
 from costguard.readers.host.serving import parts
 
@@ -123,6 +124,9 @@ def test_every_problem_at_once(tmp_path: Path) -> None:
         ("gpu_devices=first", "is not a GPU"),
         ("price_per_hour=free", "is not an amount"),
         ("host.procfs=proc", "is not an absolute path"),
+        ("actions.command.run=./end-this-task", "the program './end-this-task' has no absolute path"),
+        ("hooks.pre_stop=bin/save", "the program 'bin/save' has no absolute path"),
+        ("hooks.undo=~/back", "the program '~/back' has no absolute path"),
         ("interval=0", "more than 0s and at most 15s"),
         ("interval=16s", "more than 0s and at most 15s"),
         ("arm_threshold=100%", "below 100%"),
@@ -166,13 +170,33 @@ def test_file_types_are_strict(tmp_path: Path) -> None:
 def test_administrators_floors_win(tmp_path: Path) -> None:
     """The system file's [admin] counts besides --config, wins over it, and the error says who set it."""
     system = written(tmp_path, 'grace = 1\n[admin]\nminimum_grace = "5m"\nhold_max = "1h"\n', "system.toml")
-    own = written(tmp_path, 'grace = "1m"\n[admin]\nminimum_grace = "off"\n', "own.toml")
+    own = written(tmp_path, 'grace = "1m"\nhold.max = "1d"\n[admin]\nminimum_grace = "off"\n', "own.toml")
     found = problems(file=own, system=str(system))
     assert len(found) == 2
     assert f"administrator's minimum (admin.minimum_grace, {system}:3); allowed: at least 5m" in found[0]
     assert f"({own}:1)" in found[0]
     assert "At 'hold.max': 1d is above the administrator's maximum" in found[1]
     assert read("grace=5m", "hold.max=1h", file=own, system=str(system)).settings.grace == 300
+
+
+@pytest.mark.parametrize(
+    ("bound", "path", "value"),
+    [
+        ('hold_max = "1h"', "hold.max", 3600.0), ('past_deadline = "10m"', "hold.past_deadline", 600.0),
+        ('minimum_grace = "3h"', "grace", 10800.0), ('minimum_kill_duration = "5h"', "kill_duration", 18000.0),
+        ('minimum_boot_grace = "4h"', "boot_grace", 14400.0),
+    ],
+)  # fmt: skip
+def test_an_administrators_bound_takes_the_place_of_a_default(
+    tmp_path: Path, bound: str, path: str, value: float
+) -> None:
+    """Nobody wrote what is beyond it, so nobody has anything to correct; `config show` says where the value comes from."""
+    system = written(tmp_path, f"[admin]\n{bound}\n", "system.toml")
+    loaded = read(system=str(system))
+    assert value_of(loaded.settings, path) == value
+    assert loaded.written[path].source == f"admin.{bound.split(maxsplit=1)[0]} ({system}:2)"
+    generous = written(tmp_path, '[admin]\nhold_max = "30d"\nminimum_grace = "1s"\n', "generous.toml")
+    assert {name for name in read(system=str(generous)).written if not name.startswith("admin.")} == set()
 
 
 def test_administrators_section_is_for_files() -> None:

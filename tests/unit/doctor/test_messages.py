@@ -128,7 +128,7 @@ def test_a_channel_that_lost_the_last_message_is_named(bench: Bench) -> None:
     assert [check.level for check in bench.checks()] == ["ok"]
     bench.tell("m2", TESTED_AT + 120.0, status="failed", detail=REFUSED)
     lost = bench.checks()[0]
-    date = time.strftime("%Y-%m-%d %H:%M", time.localtime(TESTED_AT + 120.0))
+    date = time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(TESTED_AT + 120.0))
     assert (lost.level, lost.text) == (
         "warn",
         f"team: the last message, on {date}, did not arrive: {REFUSED.removeprefix('team: ')}",

@@ -25,7 +25,7 @@ class Life:
 
     def __init__(self, *keys: str, patience: Patience = PATIENCE, gpus: int = 1) -> None:
         free: list[State] = ["free"] * gpus
-        self.gpus = Gpus(view(*free), 0.0)
+        self.gpus = Gpus(view(*free), 0.0, [f"k{gpu}" for gpu in range(gpus)])
         self.slot = Slot(0, keys or ("k0",), patience)
         self.now = 0.0
         self.story: list[tuple[str, float]] = []
@@ -184,8 +184,10 @@ def test_work_that_is_done_is_done() -> None:
 
 def test_people_are_told_of_changes_alone() -> None:
     """Stressor: not each second the same."""
-    gpus = Gpus(view("free", "free"), 0.0)
-    assert gpus.see(view("free", "free"), 1.0) == ["GPU 0 is free", "GPU 1 is free"]
+    gpus = Gpus(view("free", "free", "free"), 0.0, ["k0", "k1"])
+    assert gpus.see(view("free", "free", "free"), 1.0) == ["GPU 0 is free", "GPU 1 is free"], (
+        "not of one that is not used"
+    )
     assert gpus.see(view("free", "free"), 2.0) == []
     assert gpus.see(view("free", "taken"), 3.0) == ["GPU 1 is used by python 42"]
     assert gpus.see(view("free", "taken", why="python 43"), 4.0) == []

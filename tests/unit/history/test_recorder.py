@@ -178,7 +178,7 @@ def test_an_incident_is_recorded_from_its_warning_to_its_end() -> None:
     assert found.proof.startswith("sim-")
     assert (found.delivered, found.undelivered) == (3, 0)
     kinds = [event.kind for event in events(host)]
-    assert kinds[:3] == ["phase", "told", "outcome"]
+    assert kinds[:4] == ["devices", "phase", "told", "outcome"], "first of all the names of the GPUs"
     told = next(event for event in events(host) if event.kind == "told")
     assert told.data["facts"]["readings"], "the readings that it was decided on"
     assert told.data["facts"]["sentence"].startswith("WARNING: ")

@@ -18,6 +18,7 @@ def events(proof: str) -> list[Event]:
     [
         ("no channel: nobody asked for messages of this kind (done, info)", "not sent: nobody asked for messages of this kind (done, info)"),
         ("no channel: takes messages of this kind (done, info)", "not sent: nobody asked for messages of this kind (done, info)"),
+        ("no channel: nobody is left to hear it: job 1 has ended", "not sent: nobody is left to hear it: job 1 has ended"),
         ("held back for this hour's digest", "held back for this hour's digest"),
     ],
 )  # fmt: skip

@@ -272,6 +272,59 @@ def test_a_countdown_without_its_guard_says_what_it_means_for_the_bill() -> None
     assert "bill" not in compose("unguarded", {**FACTS, "action": "command"}).title
 
 
+def test_a_reason_that_was_told_is_not_to_be_looked_for() -> None:
+    """A third stop is refused in words, with the command that allows it: nothing more is to be seen elsewhere."""
+    body = compose("cannot", {**FACTS, "findings": [], "error": "it was stopped twice: `sudo costguard release`"}).body
+    assert "sudo costguard release" in body
+    assert "To see why" not in body
+
+
+def test_who_reads_the_first_line_knows_what_a_stop_has_saved() -> None:
+    """How long it was off, and the money; no more than is known."""
+    off = {"off_seconds": 28_800, "stopped_wall": 1.7e9, "started_wall": 1.7e9 + 28_800, "currency": "EUR"}
+    known = compose("closed", {**FACTS, **off, "saved": 262.16})
+    assert known.title == "box has started again after 8h; the shutdown is confirmed, and saved about 262.16 EUR"
+    assert compose("closed", {**FACTS, **off}).title == "box has started again after 8h; the shutdown is confirmed"
+    unset = {"stopped_wall": 1.7e9}
+    assert compose("closed", {**FACTS, **unset}).title == "box has started again; the shutdown is confirmed"
+
+
+def test_a_plan_that_cannot_be_checked_says_where_to_look() -> None:
+    """It may be why a machine is not stopped one day: that is no information alone."""
+    body = compose(
+        "finding", {**FACTS, "subjects": ["the plan for stop"], "code": "unchecked", "text": "no route"}
+    ).body
+    assert "`costguard doctor`" in body
+    assert "For information only" not in body
+
+
+def test_a_summary_says_why_nothing_may_be_stopped_and_what_wants_a_look() -> None:
+    """Whoever pays for an idle week reads who holds the machine; a job that hung counts as work, and is named."""
+    facts = {
+        **FACTS,
+        "quiet": 7 * 86400.0,
+        "forbidden": "the administrator holds it: benchmarks",
+        "hung": 2,
+        "kept_up": 1,
+    }
+    body = compose("summary", facts).body
+    assert "Now nothing is stopped: the administrator holds it: benchmarks." in body
+    assert "A job looked as if it hung: told twice." in body
+    assert "People or programs kept it up without GPU work: told once." in body
+    assert "holds it" not in compose("summary", {**facts, "forbidden": ""}).body
+
+
+def test_a_reminder_says_what_it_means_for_the_bill_and_each_thing_once() -> None:
+    """Of a refusal the findings say what to do; whether a stop whose outcome is unknown ended the bill nobody can say."""
+    facts = {**FACTS, "error": "local disks are lost", "money": 3.0}
+    text = compose("reminder", {**facts, "done": "cannot"})
+    assert text.title == "box: shutdown still not possible; the bill goes on"
+    assert text.body.lower().count("local disks are lost") == 1
+    assert "What to do: Copy them." in text.body
+    assert compose("reminder", {**facts, "done": "unknown"}).title == "box: outcome of the shutdown still unknown"
+    assert "bill" not in compose("reminder", {**facts, "action": "command"}).title
+
+
 def test_a_refusal_is_not_told_twice() -> None:
     """The engine sends the findings and their joined words."""
     body = compose("cannot", {**FACTS, "error": "local disks are lost"}).body
@@ -368,9 +421,9 @@ def test_a_machine_that_is_back_without_a_clock_says_why_nothing_is_known() -> N
 @pytest.mark.parametrize(
     ("until", "made", "period"),
     [
-        (1_763_715_600, 1_763_715_640, "box since 2025-11-14 09:00 UTC: worked 5h"),
-        (1_763_714_700, 1_763_715_640, "box from 2025-11-14 09:00 UTC until 2025-11-21 08:45 UTC: worked 5h"),
-        (1_763_542_800, 1_763_715_640, "box from 2025-11-14 09:00 UTC until 2025-11-19 09:00 UTC: worked 5h"),
+        (1_763_715_600, 1_763_715_640, "box: worked 5h (since 2025-11-14 09:00 UTC)"),
+        (1_763_714_700, 1_763_715_640, "box: worked 5h (2025-11-14 09:00 UTC to 2025-11-21 08:45 UTC)"),
+        (1_763_542_800, 1_763_715_640, "box: worked 5h (2025-11-14 09:00 UTC to 2025-11-19 09:00 UTC)"),
     ],
 )
 def test_a_summary_that_ends_before_its_message_says_where(until: float, made: float, period: str) -> None:
@@ -433,8 +486,9 @@ def test_a_finding_names_the_gpu_and_that_nothing_is_done() -> None:
 @pytest.mark.parametrize(
     ("change", "title", "advice"),
     [
-        ("stop", "box: the cloud reclaims it", "Save your work."),
-        ("terminate", "box: the cloud reclaims it", "Save your work."),
+        ("stop", "box: the cloud stops it", "Save your work."),
+        ("terminate", "box: the cloud deletes it", "Save your work: local data is lost."),
+        ("hibernate", "box: the cloud hibernates it", "save your work"),
         ("reboot", "box: the cloud reboots it", "running programs end"),
         ("freeze", "box: the cloud pauses it", "continues afterwards"),
     ],
@@ -458,6 +512,13 @@ def test_who_finds_it_stopped_reads_how_to_start_it(kind: str, action: str, show
     facts = {**FACTS, "action": action, "start": "aws ec2 start-instances --instance-ids i-1"}
     assert ("To start it again: `aws ec2 start-instances --instance-ids i-1`." in compose(kind, facts).body) is shown
     assert "start it again" not in compose(kind, {**facts, "start": None}).body
+
+
+@pytest.mark.parametrize(("action", "command"), [("stop", "cloud start m"), ("hibernate", "cloud resume m")])
+def test_what_hibernates_may_need_another_command(action: str, command: str) -> None:
+    """Google Cloud resumes a suspended machine, and starts a stopped one."""
+    facts = {**FACTS, "action": action, "start": "cloud start m", "resume": "cloud resume m"}
+    assert f"To start it again: `{command}`." in compose("accepted", facts).body
 
 
 def test_who_keeps_a_machine_up_is_named_with_what_would_end_it() -> None:
@@ -542,3 +603,18 @@ def test_a_job_that_hangs_is_no_information_only() -> None:
     assert "stays up and billed" in body
     assert "32.77 EUR an hour" in body
     assert "For information only" not in body
+
+
+@pytest.mark.parametrize(
+    ("why", "title", "first"),
+    [
+        ("work was seen", "box: shutdown cancelled: work was seen", "The shutdown does not come."),
+        ("ann typed on pts/0 " + "and so on " * 9, "box: shutdown cancelled", "Ann typed on pts/0"),
+        ("", "box: shutdown cancelled", "The shutdown does not come."),
+    ],
+)
+def test_why_a_stop_does_not_come_stands_in_the_first_line(why: str, title: str, first: str) -> None:
+    """As far as a phone shows it, and once."""
+    found = compose("cancelled", {**FACTS, "why": why})
+    assert found.title.removeprefix("DRY RUN: ") == title
+    assert found.body.startswith(first)

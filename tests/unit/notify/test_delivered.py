@@ -2,6 +2,7 @@
 
 import json
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -98,3 +99,49 @@ def test_without_a_place_everybody_is_told(runtime: str) -> None:
     record = Delivered(runtime, WARNING, again=False)
     record.keep("team", 0, "Slack")
     assert Delivered(runtime, WARNING, again=True).taken == {}
+
+
+def test_a_further_try_has_the_id_of_the_first_one(tmp_path: Path) -> None:
+    """By which a service knows it; a new warning of the same incident is news, and has its own."""
+    assert Delivered(str(tmp_path), WARNING, again=False).first_id == "m1"
+    for number in ("m2", "m3"):
+        assert Delivered(str(tmp_path), WARNING._replace(id=number), again=True).first_id == "m1"
+    assert Delivered(str(tmp_path), WARNING._replace(id="m4"), again=False).first_id == "m4"
+    assert Delivered(str(tmp_path / "none"), WARNING._replace(id="m5"), again=True).first_id == "m5"
+    assert Delivered("", WARNING, again=True).first_id == "m1"
+
+
+def test_who_takes_the_beginning_while_the_next_step_waits_is_spared(tmp_path: Path) -> None:
+    """A service that answers late: the record counts at the moment in which the message leaves."""
+    acting, accepted = WARNING._replace(kind="acting"), WARNING._replace(id="m2", kind="accepted")
+    first = Delivered(str(tmp_path), acting, again=False)
+    then = Delivered(str(tmp_path), accepted, again=False)
+    assert then.spared == set()
+    first.keep("team", 0, "Slack")
+    assert then.spared == {("team", 0)}
+
+
+def test_a_step_in_between_waits_for_the_answer_to_what_it_goes_on_with(tmp_path: Path) -> None:
+    """A request is accepted within a second, and a mail server greets late. No other message waits, nor for who asked for the step."""
+    acting, accepted = WARNING._replace(kind="acting"), WARNING._replace(id="m2", kind="accepted")
+    first = Delivered(str(tmp_path), acting, again=False)
+    late = threading.Timer(0.5, first.keep, ("mail", 0, "E-Mail"))
+    late.start()
+    then, key = Delivered(str(tmp_path), accepted, again=False, wanted=("audit",)), ("mail", 0)
+    then.await_earlier({key, ("audit", 0)}, 60.0)
+    assert then.spared == {key}
+    late.join()
+    began = time.monotonic()
+    Delivered(str(tmp_path), WARNING._replace(kind="done"), again=False).await_earlier({key}, 60.0)
+    then.await_earlier({key, ("team", 0)}, 0.2)
+    assert time.monotonic() - began < 20.0
+
+
+def test_of_a_summary_every_taker_counts(tmp_path: Path) -> None:
+    """Its next try is an hour later, and its name is given once."""
+    summary = Draft("summary-1", "summary")
+    Delivered(str(tmp_path), summary, again=False).keep("team", 0, "Slack")
+    path = file_of(tmp_path)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps([*row[:3], time.time() - 3 * TRIES_SECONDS]) + "\n" for row in rows))
+    assert ("team", 0) in Delivered(str(tmp_path), summary, again=True).taken

@@ -142,3 +142,25 @@ def test_the_first_summary_has_what_was_done_before_it_was_first_asked_for(tmp_p
     assert (first["since"], first["until"]) == (begin, begin + 3 * DAY - 900.0)
     assert first["troubles"] == ("could not be carried out",)
     assert first["holders"] == (("uid 7", 2),)
+
+
+def test_what_is_told_again_counts_once(tmp_path: Path) -> None:
+    """A warning that nobody took at its first try, and what the next guard repeats, is one; and a job that may hang is counted."""
+
+    def told(at: float, name: str, **facts: object) -> EventRow:
+        return EventRow("", at, "told", json.dumps({"name": name, "effect": f"m{at}", "facts": facts}))
+
+    begin = START + 7 * 3600
+    minutes = tuple(MachineMinute(begin + number * MINUTE, 0.0, 60.0, 0.0) for number in range(3 * 24 * 60))
+    events = (
+        told(begin + 60.0, "warning"), told(begin + 70.0, "warning", attempts=2), told(begin + 90.0, "warning", attempts=3),
+        told(begin + 95.0, "held", owner="uid 7"), told(begin + 99.0, "held", owner="uid 7", told_again=True),
+        told(begin + 120.0, "finding", code="suspect_hung"), told(begin + 130.0, "finding", code="ghost"),
+        told(begin + 140.0, "kept_up"),
+    )  # fmt: skip
+    store.save(Batch(str(tmp_path / FILE), "b1", "i-1", begin, dated=True, gpus=(), machine=minutes, events=events))
+    assert ask(tmp_path, begin + 90_500.0, heard=True) is None, "the first look"
+    found = ask(tmp_path, begin + 3 * DAY - 30.0, heard=True)
+    assert found is not None
+    assert (found["warnings"], found["hung"], found["kept_up"]) == (1, 1, 1)
+    assert found["holders"] == (("uid 7", 1),)

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -138,6 +139,25 @@ def test_a_dry_run_says_what_live_mode_would_have_saved(tmp_path: Path) -> None:
     )
     assert "live mode would have savedabout 10.00 USD" in words(parsed(page.page(few, []))).replace("\n", "")
     assert "stop that a dry run only told" not in words(parsed(page.page(found._replace(stayed_up=0.0), [])))
+
+
+def test_all_times_are_in_the_zones_that_they_are_in(day: Recorded, zone: Callable[[str], None]) -> None:
+    """Both, where summer time ends within the record: each date on the page names its own."""
+    zone("CET-1CEST,M3.5.0,M10.5.0/3")
+    end = 1_792_886_400.0 + 12 * 3600.0  # 2026-10-25, 12:00 UTC
+    text = words(parsed(page.page(read(day)._replace(since=end - 5 * 86400.0, until=end), [])))
+    assert "All times are in CEST/CET." in text
+    text = words(parsed(page.page(read(day)._replace(since=end - 3600.0, until=end), [])))
+    assert "All times are in CET." in text
+
+
+def test_a_word_without_an_end_stays_in_its_cell() -> None:
+    """The reason of a hold may be 200 letters without a blank: on a phone and on paper nobody can scroll to its end."""
+    sheet = style.sheet()
+    phone = sheet.partition("@media screen and (max-width:54rem)")[2].partition("@page")[0]
+    assert re.search(r"\.stack td,\.stack th\{[^}]*max-width:none;overflow-wrap:anywhere", phone)
+    assert re.search(r"\ntd\.text\{max-width:\d+rem\}", sheet), "a cell wraps only at a width of its own"
+    assert "max-width" not in sheet.partition("@media print")[2].partition("main{max-width:none")[0]
 
 
 def test_of_very_much_the_latest_is_listed(day: Recorded) -> None:

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import closing
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +13,10 @@ from hypothesis import strategies as st
 
 from costguard.history import query, store
 from costguard.history.query import Event
-from costguard.report import bands, timeline
+from costguard.report import bands, facts, timeline
 from costguard.report.timeline import Slot, Timeline
-from tests.unit.report.conftest import Recorded
+from costguard.testing.simhost import Phase
+from tests.unit.report.conftest import Recorded, record
 
 SINCE = 1_790_000_040.0 // 60 * 60
 
@@ -109,6 +111,18 @@ def test_the_machine_is_shown_only_while_it_was_recorded() -> None:
         found = timeline.read(database, [], SINCE, SINCE + 3600.0, 60)
     assert found.missing
     assert max(share.end for share in found.shares) == SINCE + 300.0
+
+
+def test_a_gpu_that_always_works_has_its_name(tmp_path: Path) -> None:
+    """No phase ends, so none tells it: in the first hours, and when all that named it was days ago."""
+    found = record(tmp_path, 2, [Phase(9e9, 0.9)], 4 * 86400.0, interval=120.0)
+    for until in (found.since + 7200.0, found.until):
+        since = until - 3600.0
+        with query.reading(found.path) as database:
+            drawn = timeline.read(database, query.events(database, since), since, until, 60)
+            listed = facts.read(database, found.path, since, until, None)
+        assert [lane.label for lane in drawn.lanes] == [f"GPU {n} (NVIDIA H100 80GB HBM3)" for n in (0, 1)]
+        assert list(listed.labels.values()) == [lane.label for lane in drawn.lanes]
 
 
 def test_a_day_of_the_real_guard(day: Recorded) -> None:

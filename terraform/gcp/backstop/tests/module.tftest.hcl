@@ -16,6 +16,11 @@ run "it_tells_and_has_no_right" {
   }
 
   assert {
+    condition     = length(google_logging_metric.heartbeats) + length(google_monitoring_alert_policy.silent) == 0 && output.heartbeat_policy == null
+    error_message = "Heartbeats are watched only where guards write them."
+  }
+
+  assert {
     condition     = alltrue([for one in google_monitoring_alert_policy.quiet.conditions : strcontains(one.condition_threshold[0].filter, "instance_id=one_of(\"1234567890\",\"987\")") && one.condition_threshold[0].duration == "21600s" && one.condition_threshold[0].evaluation_missing_data == "EVALUATION_MISSING_DATA_INACTIVE"])
     error_message = "Each condition is about these machines, for six hours, and a gap is not quiet."
   }
@@ -53,6 +58,34 @@ run "a_stop_at_its_hour" {
   assert {
     condition     = length(google_monitoring_alert_policy.fails) == 1
     error_message = "A stop that is refused is told."
+  }
+}
+
+run "heartbeats" {
+  command = plan
+
+  variables {
+    stale_after_minutes = 45
+  }
+
+  assert {
+    condition     = google_logging_metric.heartbeats[0].name == "costguard_backstop_heartbeats" && strcontains(google_logging_metric.heartbeats[0].filter, "instance_id=one_of(\"1234567890\",\"987\")") && strcontains(google_logging_metric.heartbeats[0].filter, "protoPayload.methodName=~\"compute\\.instances\\.setLabels$\"")
+    error_message = "What is counted is that these machines' labels are written."
+  }
+
+  assert {
+    condition     = google_monitoring_alert_policy.silent["45"].conditions[0].condition_prometheus_query_language[0].query == "max by (instance_id) (compute_googleapis_com:instance_uptime_total{monitored_resource=\"gce_instance\",instance_id=~\"1234567890|987\"}) > 2700 unless on (instance_id) sum by (instance_id) (increase(logging_googleapis_com:user_costguard_backstop_heartbeats{monitored_resource=\"gce_instance\",instance_id=~\"1234567890|987\"}[45m])) > 0"
+    error_message = "Told is who has run for so long, and wrote none in that time: not who was just started, and not who is off."
+  }
+
+  assert {
+    condition     = google_monitoring_alert_policy.silent["45"].notification_channels == tolist(["projects/my-project/notificationChannels/1"]) && google_monitoring_alert_policy.silent["45"].alert_strategy[0].notification_channel_strategy[0].renotify_interval == "86400s"
+    error_message = "People are told, and daily again."
+  }
+
+  assert {
+    condition     = length(google_cloud_scheduler_job.stops) + length(google_service_account.stops) + length(google_compute_instance_iam_member.stops) + length(google_project_iam_custom_role.stops) == 0
+    error_message = "Silence is unknown: it stops nothing."
   }
 }
 
@@ -102,8 +135,9 @@ run "what_is_wrong" {
     machines              = {}
     notification_channels = ["ops@example.org"]
     quiet_hours           = 48
+    stale_after_minutes   = 12
     name                  = "Backstop"
     region                = "europe-west4-a"
   }
-  expect_failures = [var.project, var.machines, var.notification_channels, var.quiet_hours, var.name, var.region]
+  expect_failures = [var.project, var.machines, var.notification_channels, var.quiet_hours, var.stale_after_minutes, var.name, var.region]
 }
