@@ -1,8 +1,9 @@
 """A warm pytest: the tests are collected once, and each mutant is tried in a fork of that process.
 
-``python tests/mutants/bench.py IN OUT FILE TEST ...`` in a copy of the tree takes one mutant per line (JSON) from the
+``python tests/mutants/bench.py IN OUT FILE HOW TEST ...`` in a copy of the tree takes one mutant per line (JSON) from the
 descriptor IN and writes what became of it to OUT. A function that changed gets its new code in the fork; the file on disk is
-changed by whoever asks, for processes that the tests start. FILE keeps what a run on the unbroken code measured.
+changed by whoever asks, for processes that the tests start. FILE keeps what a run on the unbroken code measured; HOW is
+*traced* where that tells which test calls which function, and *plain* where each mutant names its tests.
 """
 
 import inspect
@@ -15,6 +16,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType, FunctionType
@@ -63,8 +65,8 @@ class Tracer:
 class Bench:
     """The plug-in that tries mutants instead of running the tests."""
 
-    def __init__(self, orders: int, answers: int, measured: Path) -> None:
-        self._measured = measured
+    def __init__(self, orders: int, answers: int, measured: Path, *, traced: bool) -> None:
+        self._measured, self._traced = measured, traced
         self._orders = os.fdopen(orders)
         self._answers = os.fdopen(answers, "w", buffering=1)
         self._seconds: dict[str, float] = {}  # of each test that ran
@@ -88,7 +90,7 @@ class Bench:
         rows = json.loads(self._measured.read_text()) if self._measured.exists() else {}
         lacking = [item for item in session.items if item.nodeid not in rows]
         if lacking:
-            rows |= _in_a_child(lambda: _traced(session, lacking))
+            rows |= _in_a_child(lambda: _measured(session, lacking, traced=self._traced))
             self._measured.write_text(json.dumps(rows))
         for item in session.items:
             test = item.nodeid
@@ -157,15 +159,30 @@ class Bench:
         return 0
 
 
-def _traced(session: pytest.Session, items: Sequence[pytest.Item]) -> dict[str, tuple[float, bool, list[str]]]:
+def _measured(
+    session: pytest.Session, items: Sequence[pytest.Item], *, traced: bool
+) -> dict[str, tuple[float, bool, list[str]]]:
     """Run tests, each with its CPU seconds, whether it passed, and what it called."""
     rows, tracer = {}, Tracer(os.getcwd() + "/costguard/")
     for item, after in zip(items, [*items[1:], None], strict=True):
-        failed, began = session.testsfailed, time.process_time()
-        with tracer:
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
-        rows[item.nodeid] = (time.process_time() - began, session.testsfailed == failed, sorted(tracer.called))
+        began = time.process_time()
+        with tracer if traced else nullcontext():
+            # as before every merge: what fails once on a busy machine runs once more
+            sound = _passes(session, item, after) or _passes(session, _anew(item), after)
+        rows[item.nodeid] = (time.process_time() - began, sound, sorted(tracer.called))
     return rows
+
+
+def _passes(session: pytest.Session, item: pytest.Item, after: pytest.Item | None) -> bool:
+    failed = session.testsfailed
+    item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+    return session.testsfailed == failed
+
+
+def _anew(item: pytest.Item) -> pytest.Item:
+    if isinstance(item, pytest.Function):
+        item._initrequest()  # forgets the fixtures of the run before; pytest has no public way
+    return item
 
 
 def _in_a_child(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
@@ -231,8 +248,9 @@ OPTIONS = (
 
 def main(arguments: list[str]) -> int:
     """Collect the tests, then try mutants."""
-    orders, answers, measured, *tests = arguments
-    return int(pytest.main([*OPTIONS, *tests], plugins=[Bench(int(orders), int(answers), Path(measured))]))
+    orders, answers, measured, how, *tests = arguments
+    bench = Bench(int(orders), int(answers), Path(measured), traced=how == "traced")
+    return int(pytest.main([*OPTIONS, *tests], plugins=[bench]))
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ class Group(NamedTuple):
     processes: bool  # whether tests start processes that import them
     closed: frozenset[str]  # files of which every survivor is listed
     examples: int = 25  # random cases of each property
+    traced: bool = True  # whether the likeliest tests come first; without, each mutant names its own
 
 
 class Result(NamedTuple):
@@ -90,7 +91,8 @@ class Copy:
             "COSTGUARD_HYPOTHESIS": "mutants",
             "COSTGUARD_EXAMPLES": str(group.examples),
         }
-        command = [sys.executable, "tests/mutants/bench.py", str(theirs), str(theirs_too), str(measured), *group.tests]
+        how = "traced" if group.traced else "plain"
+        command = [sys.executable, "tests/mutants/bench.py", str(theirs), str(theirs_too), str(measured), how, *group.tests]
         self._log = (folder / "bench.log").open("w")
         self._process = subprocess.Popen(
             command, cwd=folder, env=environment, pass_fds=(theirs, theirs_too), stdin=subprocess.DEVNULL,

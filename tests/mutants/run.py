@@ -35,13 +35,17 @@ def broken(mutant: dict[str, str]) -> tuple[str, str]:
     return text, text.replace(mutant["old"], mutant["new"]) if text.count(mutant["old"]) == 1 else text
 
 
+def written_group(tests: Iterable[str]) -> Group:
+    """What `Copy` runs for mutants that were written by hand, each with the tests that notice it."""
+    return Group("written", (), tuple(tests), processes=True, closed=frozenset(), examples=60, traced=False)
+
+
 class Bench:
     """Copies with a warm pytest, and one mutant after the other."""
 
     def __init__(self, folder: Path, tests: Sequence[str], jobs: int) -> None:
         self._folder = folder
-        group = Group("written", (), tuple(tests), processes=True, closed=frozenset(), examples=60)
-        self._copies = [Copy(folder / str(number), group, math.inf, folder / "measured") for number in range(jobs)]
+        self._copies = [Copy(folder / str(number), written_group(tests), math.inf, folder / "measured") for number in range(jobs)]
         self._idle: SimpleQueue[Copy] = SimpleQueue()
         for one in self._copies:
             self._idle.put(one)
@@ -67,8 +71,7 @@ class Bench:
 
     def _cold(self, change: Mutant, tests: str) -> str:
         with tempfile.TemporaryDirectory(dir=self._folder) as name:
-            group = Group("written", (), (tests,), processes=True, closed=frozenset(), examples=60)
-            copy = Copy(Path(name) / "tree", group, math.inf, Path(name) / "measured", change)
+            copy = Copy(Path(name) / "tree", written_group([tests]), math.inf, Path(name) / "measured", change)
             copy.close()
             return FAILED if copy.unsound else PASSED
 
