@@ -35,6 +35,17 @@ def open_file(path: str) -> BufferedReader:
         raise
 
 
+def is_closed(path: str) -> bool:
+    """Whether this user may not look for a file, or into it."""
+    try:
+        open_file(path).close()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 def _refuse_other(status: os.stat_result, path: str) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)

@@ -141,18 +141,10 @@ def _addresses(channels: "Mapping[str, Mapping[str, object]]") -> "dict[str, lis
 
 def _closed(channel: "Mapping[str, object]") -> bool:
     """Whether this user may not read the file with the addresses."""
-    from costguard.files import open_file
+    from costguard.files import is_closed
 
     kind, _, path = str(channel.get("urls", "")).partition(":")
-    if kind != "file" or os.geteuid() == 0:
-        return False
-    try:
-        open_file(path).close()
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return False
+    return kind == "file" and os.geteuid() != 0 and is_closed(path)
 
 
 def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arrival]:

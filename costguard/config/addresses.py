@@ -8,7 +8,7 @@ import stat
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from costguard.files import open_file
+from costguard.files import is_closed, open_file
 
 OTHERS = 0o077
 LONGEST_BYTES = 64 << 10
@@ -52,7 +52,7 @@ def lacks(channels: Mapping[str, Mapping[str, object]]) -> list[Lack]:
     for name, channel in channels.items():
         kind, _, place = str(channel.get("urls", "")).partition(":")
         if why := _why(kind, place):
-            found.append(Lack(name, why, certain=kind == "file" and not _closed(place)))
+            found.append(Lack(name, why, certain=kind == "file" and not is_closed(place)))
     return found
 
 
@@ -75,17 +75,6 @@ def _why(kind: str, place: str) -> str:
         folder = os.environ.get("CREDENTIALS_DIRECTORY")
         return _of_file(os.path.join(folder, place), private=False) if folder else f"systemd gave no credential {place}"
     return _of_file(place, private=True) if kind == "file" else ""
-
-
-def _closed(path: str) -> bool:
-    """Whether this user may not look for a file, or into it."""
-    try:
-        open_file(path).close()
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return False
 
 
 def _of_file(path: str, *, private: bool) -> str:

@@ -24,7 +24,7 @@ from costguard.tree.ending import Ending
 from costguard.tree.jobs import Finish, Origin
 from costguard.tree.members import OwnTree, mark_of
 from costguard.tree.processes import Process, find, named
-from costguard.tree.signals import Received, Signals, become_subreaper
+from costguard.tree.signals import Received, Signals, become_subreaper, ended_children
 from costguard.tree.speech import Speech, fill_standard
 from costguard.tree.watching import STOOD_STILL, Watching
 
@@ -155,13 +155,7 @@ class Launcher:
 
     def _reap(self) -> None:
         """Collect whoever ended: leaders, the watcher, orphans of the trees."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, status in ended_children():
             self._watching.collected(pid, boot_clock())
             for run in self._runs:
                 if pid == run.leader:

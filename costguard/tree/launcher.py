@@ -23,7 +23,7 @@ from costguard.tree.ending import Ending
 from costguard.tree.jobs import BEAT_SECONDS, Finish, Launched, LaunchJob, Origin, WatchJob, Word
 from costguard.tree.members import OwnTree, mark_of
 from costguard.tree.processes import Process, find, named, send
-from costguard.tree.signals import Received, Signals, become_subreaper
+from costguard.tree.signals import Received, Signals, become_subreaper, ended_children
 from costguard.tree.speech import Speech, fill_standard
 from costguard.tree.watching import STOOD_STILL, Watching
 
@@ -228,13 +228,7 @@ class Launcher:
 
     def _reap(self) -> None:
         """Collect whoever ended: the leader, the watcher, orphans of the tree."""
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return
-            if pid == 0:
-                return
+        for pid, status in ended_children():
             if pid == self._leader:
                 self._status = status
             self._watching.collected(pid, boot_clock())

@@ -4,7 +4,7 @@ import ctypes
 import os
 import signal
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 SENT_BY_KERNEL = 0x80
@@ -52,6 +52,18 @@ class Signals:
 def become_subreaper() -> None:
     """Orphans among this process's descendants become its children (prctl(2))."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def ended_children() -> Iterator[tuple[int, int]]:
+    """Collect each child that has ended, adopted ones too: its number and its status as `os.waitpid` gives it."""
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        yield pid, status
 
 
 def end_with_parent(number: int) -> None:

@@ -92,7 +92,8 @@ class Copy:
             "COSTGUARD_EXAMPLES": str(group.examples),
         }
         how = "traced" if group.traced else "plain"
-        command = [sys.executable, "tests/mutants/bench.py", str(theirs), str(theirs_too), str(measured), how, *group.tests]
+        program = [sys.executable, "tests/mutants/bench.py"]
+        command = [*program, str(theirs), str(theirs_too), str(measured), how, *group.tests]
         self._log = (folder / "bench.log").open("w")
         self._process = subprocess.Popen(
             command, cwd=folder, env=environment, pass_fds=(theirs, theirs_too), stdin=subprocess.DEVNULL,

@@ -45,7 +45,9 @@ class Bench:
 
     def __init__(self, folder: Path, tests: Sequence[str], jobs: int) -> None:
         self._folder = folder
-        self._copies = [Copy(folder / str(number), written_group(tests), math.inf, folder / "measured") for number in range(jobs)]
+        self._copies = [
+            Copy(folder / str(number), written_group(tests), math.inf, folder / "measured") for number in range(jobs)
+        ]
         self._idle: SimpleQueue[Copy] = SimpleQueue()
         for one in self._copies:
             self._idle.put(one)
