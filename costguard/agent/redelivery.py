@@ -102,9 +102,12 @@ class Redelivery:
             )
             return
         pause = min(PAUSE_SECONDS * 2.0 ** (tries - 1), PAUSE_LONGEST_SECONDS)
-        pause = max(pause, *(answer.waits.get(name, 0.0) for name in lost))
-        further = job._replace(channels=lost, again=True, pause=0.0, waits={})
-        self._queue = [*self._queue, Pending(further, tries, now + pause)][-QUEUE_LIMIT:]
+        by_pause: dict[float, list[str]] = {}  # who asked for a longer one holds up nobody else
+        for name in lost:
+            by_pause.setdefault(max(pause, answer.waits.get(name, 0.0)), []).append(name)
+        for longer, names in sorted(by_pause.items()):
+            further = job._replace(channels=tuple(names), again=True, pause=0.0, waits={})
+            self._queue = [*self._queue, Pending(further, tries, now + longer)][-QUEUE_LIMIT:]
 
     @property
     def kept(self) -> list[Kept]:

@@ -587,6 +587,19 @@ def test_a_service_that_wants_to_be_left_alone_is() -> None:
     assert crew.port.jobs[3].get("waits", {}) == {}
 
 
+def test_who_asks_for_a_longer_pause_holds_up_nobody_else() -> None:
+    """One service that wants a quarter of an hour, and a warning of ten minutes: the others have it after a minute."""
+    crew = Crew(channels={name: {"urls": "env:A"} for name in ("chat", "team", "mail")})
+    begin(crew.workers, WARNING, NOW)
+    crew.answers(NOW, {"chat": "Slack"}, {"team": "HTTP 429", "mail": "HTTP 500"}, waits={"team": 900.0})
+    crew.workers.late(NOW + 60.0)
+    assert crew.channels[1:] == [["mail"]]
+    crew.answers(NOW + 61.0, {"mail": "E-Mail"}, {})
+    assert crew.workers.deadline == NOW + 900.0
+    crew.workers.late(NOW + 900.0)
+    assert crew.channels[2:] == [["team"]]
+
+
 def test_an_address_that_failed_beside_another_one_of_its_channel_gets_it_later() -> None:
     """The worker knows which one has it."""
     crew = Crew()
