@@ -30,10 +30,10 @@ else
 	PYTHON="$(PYTHON)" JOBS="$(JOBS)" .ci/test-wheel "$(WHEEL)" $(PREPARED)
 endif
 
-thorough: JOBS := 8
+thorough: JOBS := $(if $(DRAW),5,8) # each collects all tests: few drawn ones are not worth more
 thorough: $(DEV_STAMP) ## the tests that take long: a simulated year, stories of drivers, every refusal of every cloud, more random cases
-	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=1200 $(if $(DRAW),--share $(DRAW):0/12)
-	COSTGUARD_HYPOTHESIS=thorough $(PY) -m pytest -q -n $(JOBS) --dist worksteal -m hypothesis --session-timeout=1200 $(if $(DRAW),--share $(DRAW):0/4)
+	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=1200 $(if $(DRAW),--share $(DRAW):0/16)
+	COSTGUARD_HYPOTHESIS=thorough $(PY) -m pytest -q -n $(JOBS) --dist worksteal -m hypothesis --session-timeout=1200 $(if $(DRAW),--share $(DRAW):0/6)
 
 test-vm: $(DEV_STAMP) $(if $(WHEEL),,wheel) ## boot a small machine and try the service in it (QEMU; the first time it builds an image, for two minutes; STORY=gcp: those alone; CLOUD=gcp: an image for that cloud alone)
 	image=$$($(PY) -m tests.vm.image $(or $(WHEEL),$$(ls dist/*.whl)) $(if $(CLOUD),--cloud $(CLOUD))) && COSTGUARD_VM_IMAGE="$$image" $(PY) -m pytest -q tests/vm $(if $(STORY),-k "$(STORY)") --session-timeout=5400
