@@ -11,14 +11,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from bench import others
-from bench.measure import children_cpu_ms, cpu_ms, ended_children_ms, tree
+from bench.measure import children_cpu_ms, command_line, cpu_ms, ended_children_ms, tree
 from bench.ours import Agent
 from bench.world import GPUS, World
 from costguard.agent import memory, recorder
 from costguard.agent.persist import PersistJob
 from costguard.history.job import Batch, GpuMinute, MachineMinute
 from costguard.host import clock
-from costguard.process.command_lines import command_lines
+from costguard.process.command_lines import LIGHT, command_lines
 from costguard.process.wire import to_line
 
 SETTLED = 5.0
@@ -34,13 +34,14 @@ _TIMES = 5  # that a rare process is started, to know what it costs
 
 
 class Cost(NamedTuple):
-    """Milliseconds of CPU per tick of all resident processes of the agent, of its guard alone, of its ended children, and of nvitop.
+    """Milliseconds of CPU per tick of all resident processes of the agent, of some alone, of its ended children, and of nvitop.
 
-    ``shares``: of the resident processes in nvitop, by stretches of ticks.
+    ``host``: the reader of what the GPUs do not show. ``shares``: of the resident processes in nvitop, by stretches of ticks.
     """
 
     agent: float
     guard: float
+    host: float
     children: float
     nvitop: float
     shares: tuple[float, ...]
@@ -63,6 +64,7 @@ class _Spent(NamedTuple):
 
     agent: float
     guard: float
+    host: float
     children: float
     nvitop: float
 
@@ -73,6 +75,7 @@ class _Pair:
     def __init__(self, agent: int, nvitop: int) -> None:
         self._agent, self._nvitop = agent, nvitop
         self._resident = tree(agent)
+        self._host = [pid for pid in self._resident if LIGHT["host"] in command_line(pid)]
         self.spent = [self._look()]
 
     def look(self) -> None:
@@ -81,8 +84,10 @@ class _Pair:
 
     def _look(self) -> _Spent:
         alive = set(tree(self._agent))  # a worker that lives at one end alone is not resident
-        resident = [cpu_ms(pid) for pid in self._resident if pid in alive]
-        return _Spent(sum(resident), cpu_ms(self._agent), ended_children_ms(self._agent), cpu_ms(self._nvitop))
+        resident = {pid: cpu_ms(pid) for pid in self._resident if pid in alive}
+        host = sum(resident.get(pid, 0.0) for pid in self._host)
+        children, nvitop = ended_children_ms(self._agent), cpu_ms(self._nvitop)
+        return _Spent(sum(resident.values()), cpu_ms(self._agent), host, children, nvitop)
 
 
 def measure(places: Sequence[World], interval: float, ticks: int) -> list[Ticks]:
@@ -106,9 +111,11 @@ def measure(places: Sequence[World], interval: float, ticks: int) -> list[Ticks]
 def _cost(spent: Sequence[_Spent]) -> Cost:
     """Of the time between the first and the last of them."""
     ticks = (len(spent) - 1) * STRETCH
-    agent, guard, children, nvitop = ((last - first) / ticks for first, last in zip(spent[0], spent[-1], strict=True))
+    agent, guard, host, children, nvitop = (
+        (last - first) / ticks for first, last in zip(spent[0], spent[-1], strict=True)
+    )
     shares = tuple((late.agent - soon.agent) / (late.nvitop - soon.nvitop) for soon, late in pairwise(spent))
-    return Cost(agent, guard, children, nvitop, shares)
+    return Cost(agent, guard, host, children, nvitop, shares)
 
 
 def rare(place: World, interval: float) -> float:

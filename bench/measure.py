@@ -35,6 +35,14 @@ def tree(root: int) -> list[int]:
     return found
 
 
+def command_line(pid: int) -> list[str]:
+    """The arguments of a process; none where it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+    except OSError:
+        return []
+
+
 def cpu_ms(pid: int) -> float:
     """Milliseconds on a CPU, of the main thread, to the nanosecond where the kernel keeps schedstat."""
     try:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, Self
 
-from bench.measure import Memory, children_cpu_ms, cpu_ms, ended_children_ms, memory, rss_kib, tree, until
+from bench.measure import Memory, children_cpu_ms, command_line, cpu_ms, ended_children_ms, memory, rss_kib, tree, until
 from bench.world import GPUS, World
 from costguard.testing.nvml import ReaderProcess
 
@@ -144,15 +144,7 @@ class Agent:
 
     def _resident(self) -> bool:
         """Whether the guard runs its reader: that is what stays."""
-        return any(b"costguard.readers.nvml.reader" in _command_line(pid) for pid in tree(self.pid)[1:])
-
-
-def _command_line(pid: int) -> bytes:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+        return any("costguard.readers.nvml.reader" in command_line(pid) for pid in tree(self.pid)[1:])
 
 
 def help_cpu(times: int) -> float:

@@ -38,6 +38,10 @@ class Figure(NamedTuple):
         return self.value >= self.limit if self.least else self.value <= self.limit
 
 
+HOST_LOOK_MS = 0.3
+"""Milliseconds of CPU that a look at what the GPUs do not show may cost."""
+
+
 class Sizes(NamedTuple):
     """How much is done."""
 
@@ -179,6 +183,7 @@ def _beside(where: str, cost: beside.Cost) -> list[Figure]:
     return [
         Figure(f"agent, {where}: CPU per tick", cost.agent, "ms"),
         Figure("  of it the guard", cost.guard, "ms"),
+        Figure("  and the host reader, all senses", cost.host, "ms", HOST_LOOK_MS),
         Figure("  and children that ended", cost.children, "ms"),
         Figure("nvitop, in the same minutes: CPU per poll", cost.nvitop, "ms"),
         Figure(f"agent beside nvitop, {where}", 100 * cost.share, "%", 40),
