@@ -132,4 +132,5 @@ def _administers(request: Request) -> bool:
 
 def _one_line(text: object) -> str:
     """A user's text on one line, where a second one would look like the agent's own, and without the marks of its commands."""
-    return " ".join(str(text or "")[:200].replace("`", "'").split())
+    shown = "".join(c if c.isprintable() else " " for c in str(text or "")[:200])
+    return " ".join(shown.replace("`", "'").split())

@@ -117,9 +117,11 @@ def _explain(error: click.UsageError, written: Sequence[str]) -> NoReturn:
 
 def fail(error: CostguardError) -> NoReturn:
     """Print what happened and what to do next; end with the error's exit code."""
-    click.echo(f"error: {error.message}", err=True)
+    from costguard.cli.answer import printable
+
+    click.echo(f"error: {printable(error.message)}", err=True)
     if error.hint:
-        click.echo(f"hint: {error.hint}", err=True)
+        click.echo(f"hint: {printable(error.hint)}", err=True)
     raise SystemExit(error.exit_code)
 
 

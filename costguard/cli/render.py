@@ -8,6 +8,7 @@ from typing import TextIO
 from rich.console import Console, RenderableType
 from rich.text import Text
 
+from costguard.cli.answer import printable
 from costguard.engine.words import clock, duration
 from costguard.people import with_names
 
@@ -70,7 +71,7 @@ def show(screen: Console, thing: RenderableType) -> None:
 
 def clean(text: object) -> str:
     """Foreign text without control characters, which could rewrite the screen, and with the names of users."""
-    return with_names("".join(c if c.isprintable() else " " for c in str(text)).strip())
+    return with_names(printable(text).replace("\n", " ").strip())
 
 
 def bar(load: float | None, width: int, style: str = "", *, unicode: bool = True) -> Text:

@@ -10,12 +10,13 @@ from typing import Any
 import click
 
 from costguard.cli import options, reach
-from costguard.cli.answer import emit
+from costguard.cli.answer import emit, printable
 from costguard.cli.examples import examples
 from costguard.engine.state import PERSON
 from costguard.errors import REFUSED, USAGE, CostguardError
 from costguard.host.client import AgentBusyError, AgentUnreachableError
 from costguard.host.identity import escape_hatch
+from costguard.people import with_names
 
 ACTIONS = ("stop", "terminate", "hibernate", "shutdown", "command")
 AGENT_SECONDS = 900.0
@@ -108,7 +109,7 @@ class _Question:
         """Raises CostguardError when the answer is no, or there is no terminal."""
         if not (self._yes and self._as_json):
             for line in lines:
-                click.echo(line, err=True)
+                click.echo(_shown(line), err=True)
         if self._yes:
             return
         if not sys.stdin.isatty():
@@ -188,7 +189,7 @@ def follow(
                 return fate | {"status": "accepted" if incident["proof"] else "unknown"}
             if incident["detail"] and incident["detail"] != reported and not wish.get("fate"):
                 reported = incident["detail"]
-                click.echo(f"{incident['action']} failed and will be retried: {reported}", err=True)
+                click.echo(f"{incident['action']} failed and will be retried: {_shown(reported)}", err=True)
         if wish.get("fate"):
             return fate | {"status": FATES.get(wish["fate"], "unknown"), "detail": wish["words"] or fate["detail"]}
         if incident is None or incident["reason"] != PERSON:  # not the agent that was asked
@@ -216,7 +217,7 @@ def _directly(
             raise _PlanError(message, hint, known)
         if effective["policy"]["mode"] != "live":
             for line in lines:
-                click.echo(line, err=True)
+                click.echo(_shown(line), err=True)
             raise _PlanError(f"DRY RUN: {NOTHING_DONE}", "to stop it: `costguard stop --live`", known)
         ask(lines, f"Carry out `{action}` on this machine now?")
         return {"action": action, "receipt": {}, "plan": known} | attempt.go().as_json
@@ -250,6 +251,11 @@ def _plan(action: str, verdict: str, findings: Iterable[tuple[str, str, str]]) -
         yield f"  - {text}" + (f" (what to do: {hint})" if hint else "")
 
 
+def _shown(line: str) -> str:
+    """What users and clouds wrote, for a terminal: one line, with the names of users."""
+    return with_names(printable(line).replace("\n", " "))
+
+
 def _seen(report: Mapping[str, Any] | None) -> Iterator[str]:
     """What speaks against a stop: it does not prevent one, but nobody should be surprised."""
     if report is None:
@@ -277,9 +283,9 @@ def _tell(fate: Mapping[str, Any], *, as_json: bool) -> None:
         check = "check in the cloud's console whether the machine is still billed; see `costguard doctor`"
         raise CostguardError(message, HINTS.get(status, check), REFUSED)
     proof = f" (proof: {fate['proof']})" if fate["proof"] else ""
-    click.echo(f"{status}: {fate['action']}{proof}")
+    click.echo(_shown(f"{status}: {fate['action']}{proof}"))
     if fate["detail"]:
-        click.echo(f"  {fate['detail']}")
+        click.echo(_shown(f"  {fate['detail']}"))
     if fate.get("receipt"):
         click.echo(
             "Not confirmed yet. To check from another machine whether the bill has ended: `costguard stop --verify RECEIPT`. The receipt:"

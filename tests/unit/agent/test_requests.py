@@ -225,7 +225,7 @@ def test_a_user_moves_the_deadline_and_status_shows_who_did() -> None:
     assert left["extended"] is None
 
 
-@pytest.mark.parametrize("between", ["\n", "\r\n\n", "\u2028", "\x0b", "\x85", "\x1c"])
+@pytest.mark.parametrize("between", ["\n", "\r\n\n", "\u2028", "\x0b", "\x85", "\x1c", "\x1b", "\x9b", "\u202e"])
 def test_the_reason_of_a_hold_is_one_line(between: str) -> None:
     """What a user writes stands within the agent's message on everybody's terminal: it must not look like another line of it."""
     ears = Ears()

@@ -13,7 +13,8 @@ import pytest
 from click.testing import CliRunner
 
 from costguard import __version__, cli
-from costguard.cli.main import VERBS, LazyGroup, main
+from costguard.cli.answer import emit
+from costguard.cli.main import VERBS, LazyGroup, fail, main
 from costguard.errors import CostguardError
 
 
@@ -109,3 +110,15 @@ def test_errors_are_two_lines() -> None:
 @click.command()
 def refuse() -> None:
     raise CostguardError("too late: the request was sent", "see `costguard status`", 3)
+
+
+def test_an_answer_writes_nothing_on_the_screen_of_who_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """What users and clouds wrote stands in errors and answers: a program gets it as it was, a terminal obeys none of it."""
+    foreign = "a\x1b[2J\x9b31m\u202eb"
+    with pytest.raises(SystemExit):
+        fail(CostguardError(f"refused: {foreign}\n  more", foreign, 3))
+    emit("hold", {"words": foreign})
+    written = capsys.readouterr()
+    assert all(line.isprintable() for line in (written.err + written.out).splitlines())
+    assert written.err.splitlines()[1] == "  more"
+    assert json.loads(written.out)["words"] == foreign

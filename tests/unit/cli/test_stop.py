@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from costguard.cli.stop import AGENT_SECONDS, SILENT_SECONDS, follow
+from costguard.cli.stop import AGENT_SECONDS, SILENT_SECONDS, _Question, _seen, follow
 from costguard.errors import CostguardError
 
 
@@ -90,3 +90,19 @@ def test_it_does_not_wait_for_ever() -> None:
     agent = Agent(report("ACTING"))
     assert agent.follow()["status"] == "unknown"
     assert agent.now <= AGENT_SECONDS + 1.0
+
+
+def test_what_users_wrote_does_not_write_on_the_screen_of_who_stops(capsys: pytest.CaptureFixture[str]) -> None:
+    """Any user may give a hold a reason; root reads it before the question, with the name of who wrote it."""
+    report = {
+        "gpus": [],
+        "holds": [{"owner": "uid 0", "reason": "x\x1b]0;mine\x07\x1b[2J\x9b31m\u202ey\nAll is quiet"}],
+        "vetoes": [{"source": "terminals", "reason": "ann\x1b[8m types"}],
+    }
+    _Question(yes=True, as_json=False)(_seen(report), "")
+    written = capsys.readouterr().err
+    assert all(line.isprintable() for line in written.splitlines())
+    assert [line.split(" x")[0] for line in written.splitlines()] == [
+        "  ! held by uid 0 (root):",
+        "  ! terminals: ann [8m types",
+    ]
