@@ -42,6 +42,15 @@ ABOUT = {
 COUNTDOWN = frozenset(("warning", "countdown", "unguarded", "cancelled", "came_back", *HOLDS))
 """Messages about whether a stop comes: a hold says it anew, and says nothing of what became of a request."""
 
+SO_FAR = frozenset(("acting", "accepted", "stopping", "asking", "next_action", "cannot", "reminder"))
+"""Messages about how it stands with an incident: not so any more once there is another one."""
+
+CAME_TO = frozenset(("would_act", "done", "closed", "outcome_unknown"))
+"""What an incident has come to: only the same one can come to something else, so a later one does not stand for it."""
+
+FAILED = "failed"
+"""Goes on until a later try has come to something: the warning of that try says nothing of what failed."""
+
 BY_ITSELF = frozenset(("armed", "finding", "weak_sign", "kept_up", "notes", "notice", "state_lost", "summary", "test"))
 """Messages that no other one makes untrue, and that make none so."""
 
@@ -50,9 +59,20 @@ def overtakes(later: Draft, earlier: Draft) -> bool:
     """Whether an earlier message would be false, or out of order, once people have the later one."""
     if {later.kind, earlier.kind} & BY_ITSELF:
         return False
-    if ABOUT.get(later.kind) != ABOUT.get(earlier.kind):
+    if later.kind in ABOUT or earlier.kind in ABOUT:
+        return ABOUT.get(later.kind) == ABOUT.get(earlier.kind)
+    if later.kind in HOLDS:
+        return earlier.kind in COUNTDOWN
+    if incident_of(later) == incident_of(earlier) != "":
+        return True
+    if later.kind == "closed" or earlier.kind in CAME_TO:  # the first is found out of an incident that was over
         return False
-    return later.kind in ABOUT or later.kind not in HOLDS or earlier.kind in COUNTDOWN
+    return earlier.kind != FAILED or later.kind in CAME_TO | {FAILED, "cannot"}
+
+
+def incident_of(message: Draft) -> str:
+    """The incident of which a message is; empty for none."""
+    return str(message.facts.get("incident") or "")
 
 
 def dated(message: Draft, wall: float) -> Draft | None:

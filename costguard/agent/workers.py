@@ -90,7 +90,9 @@ class Workers:
         self._running: list[Worker] = []
         self._busy_until: dict[str, float] = {}  # by channel: when its service may be asked again
         self._quota: Quota | None = None  # made, and loaded, with the first message that leaves the machine
-        self._lately: deque[Draft] = deque(maxlen=LATELY_KEPT)  # messages in their order, without their facts
+        self._lately: deque[Draft] = deque(
+            maxlen=LATELY_KEPT
+        )  # messages in their order, of their facts the incident alone
         self._redelivery: Redelivery | None = None  # made, and loaded, when a channel has failed
         self.price: Mapping[str, object] = {}
         """This machine's price, from the last plan that asked the cloud for it."""
@@ -178,7 +180,7 @@ class Workers:
             if not job.channels:
                 return Outcome(now, effect.id, "delivered", proof=why)
         if not why:  # what stays on the machine tells those nothing who wait for what they have not got
-            self._lately.append(draft._replace(facts={}))
+            self._lately.append(draft._replace(facts={"incident": incident}))
             job = job._replace(message=standing_for(draft, self._overtake(draft)))
         job = job._replace(pause=max(job.pause, self._after(effect.kind, incident, now)), waits=self._waits(now))
         worker = Worker(effect.id, "tell", Task(self._host, "notify", Told))

@@ -72,8 +72,8 @@ def extend(turn: Turn, event: AskExtend) -> None:
     due = overdue.deadline_at(turn.state, turn.rules, turn.wall, synced=turn.synced)
     wanted = max(due, event.at) + event.seconds
     until = wanted if event.uid == ROOT else min(wanted, limit + turn.rules.policy.extend_max)
-    if core.phase in {ACTING, CONFIRMING}:
-        message = _too_late(turn)
+    if core.phase in {ACTING, CONFIRMING} or (_acted(core) and deed_of(action_of(core.incident, turn.rules)).ends_bill):
+        message = _too_late(turn)  # this machine ends; after any other action it goes on, and so does its deadline
     elif limit == NEVER:
         message = f"refused: {overdue.why_none(turn.rules, synced=turn.synced)}; `costguard hold 2h` keeps it up"
     elif until <= max(due, event.at):
@@ -125,6 +125,11 @@ def _take_back(turn: Turn, event: AskRelease) -> tuple[Hold, ...]:
     return tuple(one for one in ended if one.until > event.at)
 
 
+def _acted(core: Core) -> bool:
+    """Whether it has been done, and no work was seen since."""
+    return core.phase == DONE and core.ending.done == "acted"
+
+
 def _too_late(turn: Turn) -> str:
     deed = deed_of(action_of(turn.core.incident, turn.rules))
     if turn.core.phase == DONE:
@@ -136,7 +141,7 @@ def _too_late(turn: Turn) -> str:
 def _no_hold(turn: Turn, key: str, seconds: float, uid: int | None) -> str:
     """Why there can be no hold at all, in words; empty when there can."""
     core = turn.core
-    if core.phase in {ACTING, CONFIRMING} or (core.phase == DONE and core.ending.done == "acted"):
+    if core.phase in {ACTING, CONFIRMING} or _acted(core):
         return _too_late(turn)
     if not seconds > 0:  # nor for a number that is none
         return "refused: a hold needs a time above 0"

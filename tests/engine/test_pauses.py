@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import pytest
 
-from costguard.engine import Known
+from costguard.engine import AskExtend, Known
 from costguard.engine.effects import Answer, Confirm, Go, Prepare, Tell
 from tests.engine.test_acting import IDLE, until
 from tests.engine.world import BUSY, QUIET, World
@@ -114,6 +114,23 @@ def test_a_hold_that_comes_after_the_deed_is_refused(uid: int) -> None:
     world.run(60.0, BUSY)
     (answer,) = [effect for effect in world.hold(3600.0, uid=uid).effects if isinstance(effect, Answer)]
     assert answer.done
+
+
+@pytest.mark.parametrize(
+    ("action", "phase", "may"),
+    [
+        *[(action, phase, False) for action in ("stop", "terminate", "hibernate", "shutdown") for phase in ("ACTING", "DONE")],
+        *[(action, "ACTING", False) for action in ("reboot", "command")],
+        *[(action, "DONE", True) for action in ("reboot", "command")],
+    ],
+)  # fmt: skip
+def test_a_deadline_is_not_moved_for_a_machine_that_ends(action: str, phase: str, may: bool) -> None:
+    """Who moves it wants the machine to go on; after a command, or a reboot, it does."""
+    world = until(World(IDLE._replace(kill_action=action, lifetime=86400.0), 1), phase, Go="done")
+    done = world.send(AskExtend(world.now, 3600.0, "ann", "", 1, world.wall, 1000))
+    (answer,) = [effect for effect in done.effects if isinstance(effect, Answer)]
+    assert (answer.done, answer.message.startswith("too late")) == (may, not may)
+    assert bool(world.state.core.deadline.extensions) is may
 
 
 @pytest.mark.parametrize(

@@ -235,6 +235,16 @@ TAKEN, REFUSED = {"mail": "x"}, {"team": "HTTP 503"}
         (Tell("m1", "deadline_ahead", "warning", {}), Tell("m2", "deadline_extended", "info", {}), "m2"),
         (Tell("m1", "failed", "critical", {"incident": "i1"}), Tell("m2", "held", "info", {}), "m1"),
         (Tell("m1", "unknown_alarm", "critical", {}), Tell("m2", "warning", "warning", {"incident": "i2"}), "both"),
+        (
+            Tell("m1", "outcome_unknown", "critical", {"incident": "i1"}),
+            Tell("m2", "warning", "warning", {"incident": "i2"}),
+            "both",
+        ),
+        (
+            Tell("m1", "outcome_unknown", "critical", {"incident": "i1"}),
+            Tell("m2", "closed", "info", {"incident": "i1"}),
+            "m2",
+        ),
     ],
 )
 def test_of_what_contradicts_itself_only_the_last_is_sent_again(earlier: Tell, later: Tell, sent_again: str) -> None:
@@ -727,3 +737,15 @@ def test_that_a_machine_begins_to_work_makes_nothing_untrue() -> None:
     crew.told(Tell("m2", "armed", "info", {}), NOW + 5.0, TAKEN, REFUSED)
     crew.workers.late(NOW + 61.0)
     assert crew.port.jobs[-1]["message"]["id"] == "m1"
+
+
+@pytest.mark.parametrize("incident", ["i1", "i2"])
+def test_what_was_lost_while_another_incident_began_is_sent_again(incident: str) -> None:
+    """Its worker answers only then: whether a later word of the same story is out is known by the incident, too."""
+    crew = Crew()
+    assert begin(crew.workers, Tell("m1", "outcome_unknown", "critical", {"incident": "i1"}), NOW) is None
+    assert begin(crew.workers, Tell("m2", "warning", "warning", {"incident": incident}), NOW + 1.0) is None
+    answer = json.dumps({"reached": TAKEN, "failed": REFUSED}).encode()
+    wrote(crew.workers, 1, answer, NOW + 2.0)
+    crew.workers.late(NOW + 70.0)
+    assert [job["message"]["id"] for job in crew.port.jobs[2:]] == ["m1"] * (incident == "i2")
