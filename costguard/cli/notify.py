@@ -42,9 +42,10 @@ class Arrival(NamedTuple):
     @property
     def nobody(self) -> bool:
         """Whether it is a channel of this machine that found nobody there."""
+        from costguard.notify.terminal import NONE_OWN
         from costguard.notify.wall import NOBODY
 
-        return self.failed == NOBODY
+        return self.failed in {NOBODY, NONE_OWN}
 
     @property
     def mark(self) -> str:
@@ -77,7 +78,7 @@ def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool
     """Send a test message over every channel, also in dry run, and report the result of each.
 
     Nothing happens to the machine. Run it as the agent's user (with sudo), who may read the addresses. Exit code 1 when
-    a channel did not take the message. That nobody is logged in is no fault, if another channel took it.
+    a channel did not take the message. That nobody is at a terminal is no fault, if another channel took it.
     """
     from costguard.config import load_effective
     from costguard.notify import tested

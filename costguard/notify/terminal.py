@@ -16,6 +16,7 @@ DEFAULT_SECONDS = 5.0
 MOST_WAITING = 256
 """Terminals that block and are waited for at the same time; each is an open file."""
 
+NONE_OWN = "costguard has no terminal of its own (use the channel wall)"
 UNREAD = "nobody reads it: the terminal program is stopped"
 STUCK = "it blocks (stopped, or nobody reads it)"
 DENIED = "it belongs to another user"
@@ -25,7 +26,7 @@ def deliver(message: Message, settings: Mapping[str, object]) -> str:
     """Write the message to the terminal named by ``settings["tty"]``, else to the one that standard error is."""
     path = settings.get("tty") or (os.ttyname(2) if os.isatty(2) else "")
     if not isinstance(path, str) or not path:
-        raise AbsentError("costguard has no terminal of its own (use the channel wall)")
+        raise AbsentError(NONE_OWN)
     procfs = str(settings.get("procfs") or "/proc")
     if failed := write_all([path], message, seconds(settings), procfs):
         raise DeliveryError(f"{path}: {failed[path]}")

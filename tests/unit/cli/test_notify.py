@@ -15,7 +15,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from costguard.cli.main import main
+from costguard.cli.notify import Arrival
 from costguard.notify import tested
+from costguard.notify.terminal import NONE_OWN
+from costguard.notify.wall import NOBODY
 
 
 class Chat(BaseHTTPRequestHandler):
@@ -130,19 +133,27 @@ def test_a_record_that_is_broken_proves_nothing(tmp_path: Path) -> None:
     assert tested.last(str(tmp_path), "team", {}) == tested.LastTest(arrived=True, at=5.0)
 
 
-def test_that_nobody_is_logged_in_is_no_fault_of_a_channel(tmp_path: Path, at: str) -> None:
-    """Where another one took it; alone it told nobody."""
+@pytest.mark.parametrize(("failed", "mark"), [(NONE_OWN, "nobody"), (NOBODY, "nobody"), ("it blocks", "FAILED")])
+def test_a_channel_of_this_machine_that_finds_nobody_has_not_failed(failed: str, mark: str) -> None:
+    """A script has no terminal; one that blocks is another matter."""
+    assert Arrival("terminal", arrived=False, failed=failed).mark == mark
+
+
+def test_that_nobody_is_at_a_terminal_is_no_fault_of_a_channel(tmp_path: Path, at: str) -> None:
+    """Where another one took it, as in a script that asks a fleet; alone it told nobody."""
     config = configuration(tmp_path, team=f"{at}/open")
     for name in ("dev", "proc"):
         (tmp_path / name).mkdir()
     places = f'\n[host]\ndevfs = "{tmp_path}/dev"\nprocfs = "{tmp_path}/proc"\n'
-    config.write_text(config.read_text().replace("local = []", 'local = ["wall"]') + places)
+    config.write_text(config.read_text().replace("local = []", 'local = ["terminal", "wall"]') + places)
     done = ask(tmp_path, config)
     assert done.exit_code == 0, done.output
-    wall, team = done.stdout.splitlines()
-    assert wall.startswith("nobody  wall  nobody is logged in")
-    assert team == "ok      team  JSON"
-    assert ask(tmp_path, config, "--channel", "wall").exit_code == 1
+    terminal, wall, team = done.stdout.splitlines()
+    assert terminal.startswith("nobody  terminal  costguard has no terminal of its own")
+    assert wall.startswith("nobody  wall      nobody is logged in")
+    assert team == "ok      team      JSON"
+    for name in ("terminal", "wall"):
+        assert ask(tmp_path, config, "--channel", name).exit_code == 1
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="another user must be somebody else")
