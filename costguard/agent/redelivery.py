@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from costguard.agent.task import NEVER, NOT_IN_TIME, Task, TaskError
 from costguard.engine import deadlines
 from costguard.engine.words import several
-from costguard.host.ports import Ended, Host, Line, SpawnFailed
+from costguard.host.ports import Ended, Host, Instant, Line, SpawnFailed
 from costguard.notify.job import HOLDS, OVER, STOP_TRYING, Draft, TellJob, Told
 
 if TYPE_CHECKING:
@@ -25,11 +25,12 @@ LEFT_LIMIT = 6
 
 
 class Pending(NamedTuple):
-    """A message that waits for its next try, and how often it was tried."""
+    """A message that waits for its next try, how often it was tried, and when it was written (boot clock)."""
 
     job: TellJob
     tries: int
     at: float
+    written: float
 
 
 ABOUT = {
@@ -75,25 +76,34 @@ def incident_of(message: Draft) -> str:
     return str(message.facts.get("incident") or "")
 
 
-def dated(message: Draft, wall: float) -> Draft | None:
-    """The message as it is true at that date: how long until what it announces; None once that moment is over."""
-    seconds, due, told = (message.facts.get(name) for name in ("due_in_seconds", "due_wall", "wall"))
+def dated(message: Draft, written: float, now: Instant) -> Draft | None:
+    """The message as it is true now: how long until what it announces; None once that moment is over.
+
+    By the clock of the boot since it was ``written``, whatever became of the date meanwhile. Only a lease is a date that somebody named.
+    """
+    seconds, due = message.facts.get("due_in_seconds"), message.facts.get("due_wall")
     if not isinstance(seconds, int | float):
         return message
-    if not isinstance(due, float):  # as a cloud announces it: so long from that moment on
-        due = told + seconds if isinstance(told, float) else None
-    if due is None:
-        return message
-    left = due - wall
-    return message._replace(facts={**message.facts, "due_in_seconds": left, "wall": wall}) if left > 0.0 else None
+    left = seconds - (now.boot - written)
+    by_date = message.kind == "deadline_ahead" and message.facts.get("limit") == "lease"
+    if by_date and isinstance(due, float) and now.synced is not False:
+        left = due - now.wall
+    if left <= 0.0:
+        return None
+    date = {"due_wall": now.wall + left} if due is not None else {}
+    return message._replace(facts={**message.facts, "due_in_seconds": left, "wall": now.wall, **date})
 
 
 class Kept(NamedTuple):
-    """What another guard of this boot may send again: a message, to which channels, and how often it was tried."""
+    """What another guard of this boot may send again: a message, to which channels, how often it was tried, and when it was written.
+
+    ``written``: on the boot clock; None of an older version of costguard, for: just now.
+    """
 
     message: Draft
     channels: tuple[str, ...]
     tries: int
+    written: float | None = None
 
 
 class Redelivery:
@@ -109,8 +119,11 @@ class Redelivery:
         self._in_place_of: deque[str] = deque(maxlen=QUEUE_LIMIT)  # messages that have overtaken others
         self.attempts = 3
 
-    def told(self, job: TellJob, answer: Told, now: float, tries: int = 1) -> None:
-        """Keep a warning, what is graver, or what an incident came to, for the channels that did not take it."""
+    def told(self, job: TellJob, answer: Told, now: float, tries: int = 1, *, written: float) -> None:
+        """Keep a warning, what is graver, or what an incident came to, for the channels that did not take it.
+
+        ``written``: when its facts were so, on the boot clock.
+        """
         lost = tuple(name for name in job.channels if name in answer.failed)
         if lost and tries == 1:
             self._say(f"not delivered: {'; '.join(f'{name}: {answer.failed[name]}' for name in lost)}", job)
@@ -127,19 +140,20 @@ class Redelivery:
             by_pause.setdefault(max(pause, answer.waits.get(name, 0.0)), []).append(name)
         for longer, names in sorted(by_pause.items()):
             further = job._replace(channels=tuple(names), again=True, pause=0.0, waits={})
-            self._queue = [*self._queue, Pending(further, tries, now + longer)][-QUEUE_LIMIT:]
+            self._queue = [*self._queue, Pending(further, tries, now + longer, written)][-QUEUE_LIMIT:]
 
     @property
     def kept(self) -> list[Kept]:
         """What is still to be sent again, for `go_on`: the latest of it."""
         sending = [self._sending] if self._sending is not None else []
-        return [Kept(one.job.message, one.job.channels, one.tries) for one in [*self._queue, *sending][-LEFT_LIMIT:]]
+        left = [*self._queue, *sending][-LEFT_LIMIT:]
+        return [Kept(one.job.message, one.job.channels, one.tries, one.written) for one in left]
 
     def go_on(self, kept: Sequence[Kept], job: Callable[[Draft, tuple[str, ...]], TellJob], now: float) -> None:
         """Send what an earlier guard of this boot still had to: whoever has taken it is spared."""
-        self._queue += [
-            Pending(job(one.message, one.channels)._replace(again=True), one.tries, now + PAUSE_SECONDS) for one in kept
-        ]
+        for one in kept:
+            further, written = job(one.message, one.channels)._replace(again=True), one.written
+            self._queue.append(Pending(further, one.tries, now + PAUSE_SECONDS, now if written is None else written))
 
     def _of_no_account(self, job: TellJob) -> bool:
         """Whether a message is worth one try alone. What an incident comes to is not, nor what stands for one that was overtaken."""
@@ -189,11 +203,11 @@ class Redelivery:
         if ripe is None or self._task.running:
             return
         self._queue.remove(ripe)
-        message = dated(ripe.job.message, self._host.clock().wall)
+        message = dated(ripe.job.message, ripe.written, self._host.clock()._replace(boot=now))
         if message is None:
             self._say(f"{', '.join(ripe.job.channels)}: {OVER}", ripe.job)
             return
-        self._sending = ripe = ripe._replace(job=ripe.job._replace(message=message))
+        self._sending = ripe = ripe._replace(job=ripe.job._replace(message=message), written=now)
         try:
             self._task.start(ripe.job, now + deadlines.TELL.killed)
         except SpawnFailed as error:
@@ -211,14 +225,14 @@ class Redelivery:
         self._keep(sent, answer)
         if answer.reached and not answer.failed:
             self._say(f"{', '.join(answer.reached)}: arrived at try {sent.tries + 1}", sent.job)
-        self.told(sent.job, answer, now, sent.tries + 1)
+        self.told(sent.job, answer, now, sent.tries + 1, written=sent.written)
 
     def _failed(self, message: str, now: float) -> None:
         sent, self._sending = self._sending, None
         if sent is not None:
             answer = Told(failed=dict.fromkeys(sent.job.channels, message))
             self._keep(sent, answer)
-            self.told(sent.job, answer, now, sent.tries + 1)
+            self.told(sent.job, answer, now, sent.tries + 1, written=sent.written)
 
     def _keep(self, sent: Pending, answer: Told) -> None:
         if self._record is not None:

@@ -66,7 +66,18 @@ def status_without_answer(kind: str) -> str:
 class Worker:
     """One process and what the engine expects of it."""
 
-    __slots__ = ("effect", "findings", "held_back", "job", "kind", "leaves_at", "receipt", "reported", "task")
+    __slots__ = (
+        "effect",
+        "findings",
+        "held_back",
+        "job",
+        "kind",
+        "leaves_at",
+        "receipt",
+        "reported",
+        "task",
+        "written",
+    )
 
     def __init__(self, effect: str, kind: str, task: "Task[ActionAnswer] | Task[Told]") -> None:
         self.effect = effect
@@ -76,6 +87,7 @@ class Worker:
         self.findings: tuple[tuple[str, str, str], ...] = ()
         self.receipt = ""
         self.job: TellJob | None = None  # of a message
+        self.written = 0.0  # when its facts were so, on the boot clock
         self.leaves_at = 0.0  # when the message is sent to the channels beyond this machine
         self.held_back = ""  # why it was kept from the channels beyond this machine
 
@@ -162,7 +174,7 @@ class Workers:
         if effect.facts.get("told_again"):
             from costguard.agent.redelivery import dated
 
-            still = dated(draft, self._host.clock().wall)
+            still = dated(draft, _told_at(effect, now), self._host.clock()._replace(boot=now))
             if still is None:
                 return Outcome(now, effect.id, "failed", OVER)
             draft = still
@@ -184,10 +196,10 @@ class Workers:
             job = job._replace(message=standing_for(draft, self._overtake(draft)))
         job = job._replace(pause=max(job.pause, self._after(effect.kind, incident, now)), waits=self._waits(now))
         worker = Worker(effect.id, "tell", Task(self._host, "notify", Told))
-        worker.job, worker.held_back, worker.leaves_at = job, why, now + job.pause
+        worker.job, worker.held_back, worker.leaves_at, worker.written = job, why, now + job.pause, now
         outcome = self._run(worker, job, now, deadlines.TELL.killed)
         if outcome is not None:
-            self._again(job, Told(failed=dict.fromkeys(job.channels, outcome.detail)), now)
+            self._again(job, Told(failed=dict.fromkeys(job.channels, outcome.detail)), now, now)
         return outcome
 
     def _overtake(self, by: Draft) -> list[Draft]:
@@ -265,6 +277,7 @@ class Workers:
         """Tell people, over every channel, what the agent has to say of itself."""
         worker = Worker("", "tell", Task(self._host, "notify", Told))
         worker.job = self.message(Draft(f"remark-{now:.0f}", "notes", "warning", {**facts, "text": text}))
+        worker.written = now
         self._run(worker, worker.job, now, deadlines.TELL.killed)
 
     def _digest(self, now: float) -> None:
@@ -378,7 +391,7 @@ class Workers:
         if worker.job is None:
             return outcome
         failed = dict.fromkeys(worker.job.channels, f"{why}; {IN_DOUBT}")
-        self._again(worker.job, Told(failed=failed), now)
+        self._again(worker.job, Told(failed=failed), now, worker.written)
         return outcome._replace(detail=f"{outcome.detail}; {IN_DOUBT}", failed=tuple(failed.items()))
 
     def _action_time(self, action: str) -> float:
@@ -406,7 +419,7 @@ class Workers:
         worker.reported = True
         self._busy_until.update({name: now + wait for name, wait in answer.waits.items()})
         if answer.failed and worker.job is not None:
-            self._again(worker.job, answer, now)
+            self._again(worker.job, answer, now, worker.written)
         reached = "; ".join(f"{name}: {whom}" if whom else name for name, whom in answer.reached.items())
         failed = "; ".join(
             [f"{name}: {why}" for name, why in answer.failed.items()] + [answer.error] * bool(answer.error)
@@ -422,7 +435,7 @@ class Workers:
             beside=tuple(answer.beside.items()),
         )
 
-    def _again(self, job: TellJob, answer: Told, now: float) -> None:
+    def _again(self, job: TellJob, answer: Told, now: float, written: float) -> None:
         """A channel beyond this machine did not take it; a terminal is gone with whoever sat there.
 
         What nobody took and the engine follows up is its own matter: it sends that to all again.
@@ -430,12 +443,13 @@ class Workers:
         if not answer.arrived(self._beyond) and job.message.kind in FOLLOWED_UP:
             return
         beyond = {name: why for name, why in answer.failed.items() if name in self._beyond}
-        self._repeats().told(job, answer._replace(failed=beyond), now)
+        self._repeats().told(job, answer._replace(failed=beyond), now, written=written)
 
     def repeat(self, draft: Draft, answer: Told) -> None:
         """Send a message that is not the engine's again, to the channels that did not take it."""
         job = self.message(draft, tuple(answer.failed))
-        self._repeats().told(job, answer, self._host.clock().boot)
+        now = self._host.clock().boot
+        self._repeats().told(job, answer, now, written=now)
 
     def _repeats(self) -> "Redelivery":
         if self._redelivery is None:
@@ -486,6 +500,12 @@ def _comes_before(job: TellJob, kind: str, incident: str) -> bool:
     return (bool(incident) and _incident(job) == incident) or (
         kind in {*HOLDS, "warning"} and job.message.kind in HOLDS
     )
+
+
+def _told_at(effect: Tell, now: float) -> float:
+    """When a message was first told, on the boot clock."""
+    at = effect.facts.get("told_at")
+    return float(at) if isinstance(at, int | float) else now
 
 
 def _incident(job: TellJob) -> str:

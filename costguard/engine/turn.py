@@ -163,7 +163,8 @@ class Turn:
             if at - one.at <= TOLD_AGAIN_WITHIN_SECONDS and (out or one.kind not in REQUESTED)
         )
         self.core = self.core._replace(untold=fresh)
-        self.effects += [Tell(one.effect, one.kind, one.level, {**one.facts, "told_again": True}) for one in fresh]
+        again = [(one, {**one.facts, "told_again": True, "told_at": one.at}) for one in fresh]
+        self.effects += [Tell(one.effect, one.kind, one.level, facts) for one, facts in again]
 
     def facts(self) -> dict[str, object]:
         """What every message may need; `costguard.notify.compose` says what it makes of each."""

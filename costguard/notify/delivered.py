@@ -45,10 +45,14 @@ SOON_SECONDS = 120.0
 
 
 class Taken(NamedTuple):
-    """One address of a channel that took a message: whom it reached, and the date. A channel of this machine is its own address 0."""
+    """One address of a channel that took a message: whom it reached, the date, and the moment on the boot clock.
+
+    A channel of this machine is its own address 0.
+    """
 
     whom: str
     at: float
+    moment: float
 
 
 class Delivered:
@@ -97,14 +101,14 @@ class Delivered:
     def here(self, name: str, now: float) -> str:
         """Whom a channel of this machine has reached so recently that it is left in peace; empty where nobody."""
         found = self.taken.get((name, 0))
-        recent = found is not None and not self._soon and 0.0 <= now - found.at < HERE_AGAIN_SECONDS
+        recent = found is not None and not self._soon and 0.0 <= now - found.moment < HERE_AGAIN_SECONDS
         return found.whom if found is not None and recent else ""
 
     def keep(self, name: str, number: int, whom: str) -> None:
         """An address has taken it; threads may say so at the same time."""
         if not self._path:
             return
-        line = json.dumps([name, number, whom, time.time()]) + "\n"
+        line = json.dumps([name, number, whom, time.time(), boot_clock()]) + "\n"
         with suppress(OSError):
             descriptor = os.open(
                 self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
@@ -134,7 +138,7 @@ class Delivered:
     @staticmethod
     def _read(path: str, kind: str) -> dict[tuple[str, int], Taken]:
         found: dict[tuple[str, int], Taken] = {}
-        now = time.time()
+        now = boot_clock()
         try:
             with open(path, "rb") as file:
                 lines = file.read(LONGEST_BYTES).splitlines()
@@ -142,10 +146,17 @@ class Delivered:
             return found
         for line in lines:
             with suppress(ValueError, TypeError, RecursionError):  # a worker may have been killed while it wrote
-                name, number, whom, at = json.loads(line)
-                if 0.0 <= now - float(at) < (TRIES_SECONDS if kind not in LASTING else float("inf")):
-                    found[str(name), int(number)] = Taken(str(whom), float(at))
+                name, number, whom, at, *since = json.loads(line)
+                # an older version of costguard knew the date alone
+                moment = float(since[0]) if since else now - (time.time() - float(at))
+                if kind in LASTING or 0.0 <= now - moment < TRIES_SECONDS:  # another boot's clock may be ahead
+                    found[str(name), int(number)] = Taken(str(whom), float(at), moment)
         return found
+
+
+def boot_clock() -> float:
+    """Seconds since the boot, time asleep included: a date may be set while a message is tried."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _name(draft: Draft) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from costguard.cloud.access import CloudAccess
 from costguard.masking import mask
 from costguard.notify import secret_urls
-from costguard.notify.delivered import Delivered
+from costguard.notify.delivered import Delivered, boot_clock
 from costguard.notify.job import STORED, Told
 from costguard.notify.message import AbsentError, Deliver, DeliveryError, Message
 from costguard.notify.overtaken import Overtaken
@@ -183,7 +183,7 @@ def _here(one: Delivery, channels: Sequence[str], end: float) -> Told:
     for number, name in enumerate(channels):
         if (name, 0) in one.record.spared:
             continue
-        if whom := one.record.here(name, time.time()):
+        if whom := one.record.here(name, boot_clock()):
             reached[name] = whom
             continue
         share = max(0.05, (end - time.monotonic()) / (len(channels) - number))

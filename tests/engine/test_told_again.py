@@ -33,7 +33,8 @@ def test_a_hold_whose_message_was_on_its_way_is_told_by_the_next_guard() -> None
     first = next(effect for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "held")
     world.restart(down=30.0)
     (again,) = repeated(world)
-    assert again == first._replace(facts={**first.facts, "told_again": True})
+    told_at = next(at for at, effect in world.effects if effect is first)
+    assert again == first._replace(facts={**first.facts, "told_again": True, "told_at": told_at})
     world.restart(down=30.0)
     assert len(repeated(world)) == 2, "that guard was killed as well"
 

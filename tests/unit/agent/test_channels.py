@@ -260,34 +260,69 @@ def test_of_what_contradicts_itself_only_the_last_is_sent_again(earlier: Tell, l
     assert again == {"both": ["m1", "m2"]}.get(sent_again, [sent_again])
 
 
+SET = [0.0, 3600.0, -86400.0]
+"""By so much the date is set between two tries."""
+
+
+@pytest.mark.parametrize("shift", SET)
 @pytest.mark.parametrize(
     ("kind", "facts"),
     [
         ("countdown", {"incident": "i1", "due_in_seconds": 100.0, "due_wall": 1.7e9 + 100.0}),
         ("notice", {"due_in_seconds": 100.0, "wall": 1.7e9}),  # as a cloud announces it
+        ("notice", {"due_in_seconds": 100.0}),
     ],
 )
-def test_what_is_sent_again_says_how_long_it_is_until_then(kind: str, facts: dict[str, object]) -> None:
-    """Not how long it was at the first try; and what is over by then is not announced any more."""
+def test_what_is_sent_again_says_how_long_it_is_until_then(kind: str, facts: dict[str, object], shift: float) -> None:
+    """Not how long it was at the first try; and what is over by then is not announced any more, whatever the date says."""
     crew = Crew()
     crew.told(Tell("m1", kind, "warning", facts), NOW, TAKEN, REFUSED)
-    crew.port.wall += 60.0
+    crew.port.wall += 60.0 + shift
     crew.workers.late(NOW + 60.0)
-    assert crew.port.jobs[-1]["message"]["facts"]["due_in_seconds"] == 40.0
+    said = crew.port.jobs[-1]["message"]["facts"]
+    assert (said["due_in_seconds"], said["wall"]) == (40.0, crew.port.wall)
+    assert said.get("due_wall", crew.port.wall + 40.0) == crew.port.wall + 40.0
     crew.answers(NOW + 61.0, {}, REFUSED)
-    crew.port.wall += 120.0
+    crew.port.wall += 120.0 - 2.0 * shift
     crew.workers.late(NOW + 181.0)
     assert len(crew.port.jobs) == 2
     assert crew.port.journal[-1].endswith("team: not sent again, its time is over")
 
 
+@pytest.mark.parametrize("shift", SET)
+def test_what_waits_over_an_end_of_the_guard_is_as_old_as_it_is(shift: float) -> None:
+    """The next guard of the boot knows when it was written."""
+    crew, after = Crew(), Crew()
+    crew.told(Tell("m1", "notice", "critical", {"due_in_seconds": 100.0}), NOW, TAKEN, REFUSED)
+    after.port.wall += shift
+    after.workers.go_on(crew.left(), NOW + 30.0)
+    after.workers.late(NOW + 90.0)
+    assert after.port.jobs[-1]["message"]["facts"]["due_in_seconds"] == 10.0
+
+
+def test_a_lease_ends_at_its_date() -> None:
+    """It is the only moment that somebody named by the clock: one that is set brings it nearer."""
+    lease = Tell(
+        "m1", "deadline_ahead", "warning", {"limit": "lease", "due_in_seconds": 7200.0, "due_wall": 1.7e9 + 7200.0}
+    )
+    crew = Crew()
+    crew.told(lease, NOW, TAKEN, REFUSED)
+    crew.port.wall += 3660.0
+    crew.workers.late(NOW + 60.0)
+    said = crew.port.jobs[-1]["message"]["facts"]
+    assert (said["due_in_seconds"], said["due_wall"]) == (3540.0, 1.7e9 + 7200.0)
+
+
+@pytest.mark.parametrize("shift", SET)
 @pytest.mark.parametrize(("passed", "left"), [(40.0, 60.0), (101.0, None)])
-def test_what_an_earlier_guard_had_to_tell_is_told_while_it_is_so(passed: float, left: float | None) -> None:
+def test_what_an_earlier_guard_had_to_tell_is_told_while_it_is_so(
+    passed: float, left: float | None, shift: float
+) -> None:
     """The guard that announced the end of a Spot machine was killed: the next one says how long it is now, or nothing."""
     crew = Crew()
-    crew.port.wall += passed
-    notice = Tell("m1", "notice", "critical", {"due_in_seconds": 100.0, "wall": 1.7e9, "told_again": True})
-    outcome = begin(crew.workers, notice, NOW)
+    crew.port.wall += passed + shift
+    facts = {"due_in_seconds": 100.0, "wall": 1.7e9, "told_again": True, "told_at": NOW}
+    outcome = begin(crew.workers, Tell("m1", "notice", "critical", facts), NOW + passed)
     told = [job["message"]["facts"]["due_in_seconds"] for job in crew.port.jobs]
     assert told == ([] if left is None else [left])
     assert (outcome is None) is (left is not None)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.notify.delivered import FILES_KEPT, FOLDER, HERE_AGAIN_SECONDS, TRIES_SECONDS, Delivered
+from costguard.notify.delivered import FILES_KEPT, FOLDER, HERE_AGAIN_SECONDS, TRIES_SECONDS, Delivered, boot_clock
 from costguard.notify.job import Draft
 
 WARNING = Draft("m1", "warning", facts={"incident": "b-i1", "due_in_seconds": 900.0})
@@ -66,6 +66,18 @@ def test_what_is_old_or_from_the_future_does_not_count(tmp_path: Path, age: floa
     assert Delivered(str(tmp_path), WARNING, again=True).taken == {}
 
 
+@pytest.mark.parametrize("shift", [3600.0, -86400.0])
+@pytest.mark.parametrize(("age", "counts"), [(60.0, True), (TRIES_SECONDS, False)])
+def test_a_date_that_is_set_meanwhile_tells_nobody_twice(
+    tmp_path: Path, shift: float, age: float, counts: bool
+) -> None:
+    """By the clock of the boot: an hour forward does not forget who has it, a day back keeps nothing for a day."""
+    Delivered(str(tmp_path), WARNING, again=False).keep("team", 0, "Slack")
+    row = ["team", 0, "Slack", time.time() - age - shift, boot_clock() - age]
+    file_of(tmp_path).write_text(json.dumps(row) + "\n")
+    assert (("team", 0) in Delivered(str(tmp_path), WARNING, again=True).taken) is counts
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '["team"]', '["team","x","y","z"]', "null", "[" * 9000])
 def test_a_record_that_was_cut_off_is_nothing(tmp_path: Path, text: str) -> None:
     """A worker may be killed while it writes; the lines before count."""
@@ -78,7 +90,7 @@ def test_a_record_that_was_cut_off_is_nothing(tmp_path: Path, text: str) -> None
 def test_a_terminal_is_left_in_peace_for_a_while(tmp_path: Path) -> None:
     """Not in the last minutes, and not for ever."""
     Delivered(str(tmp_path), WARNING, again=False).keep("wall", 0, "1 terminal")
-    again, now = Delivered(str(tmp_path), WARNING, again=True), time.time()
+    again, now = Delivered(str(tmp_path), WARNING, again=True), boot_clock()
     assert again.here("wall", now + 5.0) == "1 terminal"
     assert again.here("wall", now + HERE_AGAIN_SECONDS + 5.0) == ""
     assert again.here("terminal", now) == ""
