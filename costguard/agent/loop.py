@@ -101,7 +101,7 @@ class Loop:
         self.disk = Disk(host, config["paths"]["state"], boot.instance, self._trouble)
         self.history = Recorder(host, config["paths"]["state"], boot, self._trouble)
         jitter = Jitter(boot.instance, attended=boot.attended)
-        self.workers = Workers(host, config, jitter, self.history.delivery)
+        self.workers = Workers(host, config, jitter, self.history.delivery, boot.boot_id)
         self.troubles: dict[str, str] = {}  # what is wrong with the guard itself, by subject
         self.cloud = CloudSide(host, config, boot.instance, self._trouble)
         self.host_side = HostSide(host, config, self._trouble)

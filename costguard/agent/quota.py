@@ -83,9 +83,7 @@ class Quota:
         return self._began + HOUR_SECONDS if self._left_out else NEVER
 
     def digest(self, now: float) -> str:
-        """What was left out, where it is due; a new hour begins with it. Else empty."""
-        if now < self.deadline:
-            return ""
+        """What was left out; a new hour begins with it."""
         listed = ", ".join(f"{number} × {kind}" for kind, number in self._left_out.items())
         self._began, self._sent, self._sent_of_users, self._left_out = now, 0, 0, {}
         return listed

@@ -61,6 +61,9 @@ Beside = Callable[[], Mapping[str, Any]]
 NAMES = "devices"
 """Kind of the event that says what people call each GPU: it can wait for what happens."""
 
+NOTES = "notes"
+"""The kind of what the agent says of itself."""
+
 Record = Callable[[Draft, Told, int], None]
 """Keeps what became of a message: at which of its tries."""
 
@@ -129,6 +132,8 @@ class Recorder(Part[Done]):
             "answered": answer.answered,
             "tries": tries,
         }
+        if draft.kind == NOTES:  # a remark of the agent's own, of which nothing else tells
+            fate["text"] = draft.facts.get("text")
         wall, incident = self._host.clock().wall, str(draft.facts.get("incident") or "")
         self._add(incident, wall, "delivery", {**fate, "error": answer.error})
 

@@ -155,6 +155,12 @@ class Redelivery:
             further, written = job(one.message, one.channels)._replace(again=True), one.written
             self._queue.append(Pending(further, one.tries, now + PAUSE_SECONDS, now if written is None else written))
 
+    def first(
+        self, message: Draft, channels: tuple[str, ...], job: Callable[[Draft, tuple[str, ...]], TellJob], now: float
+    ) -> None:
+        """Send a message that is not the engine's, as often as any other. Whoever took it from a guard that was killed then is spared."""
+        self._queue = [*self._queue, Pending(job(message, channels)._replace(again=True), 0, now, now)][-QUEUE_LIMIT:]
+
     def _of_no_account(self, job: TellJob) -> bool:
         """Whether a message is worth one try alone. What an incident comes to is not, nor what stands for one that was overtaken."""
         facts, message = job.message.facts, job.message
@@ -162,7 +168,7 @@ class Redelivery:
             facts.get("incident")
             or facts.get("takes_back")
             or message.id in self._in_place_of
-            or message.kind == "summary"
+            or message.kind in {"summary", "notes"}
         )
         return message.level == "info" and not counts
 
@@ -223,7 +229,7 @@ class Redelivery:
         sent, self._sending = self._sending, None
         assert sent is not None  # it is what the task was started for
         self._keep(sent, answer)
-        if answer.reached and not answer.failed:
+        if answer.reached and not answer.failed and sent.tries:
             self._say(f"{', '.join(answer.reached)}: arrived at try {sent.tries + 1}", sent.job)
         self.told(sent.job, answer, now, sent.tries + 1, written=sent.written)
 

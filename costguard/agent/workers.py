@@ -95,8 +95,10 @@ class Worker:
 class Workers:
     """Starts workers for effects, and turns their answers, exits and timeouts into outcomes."""
 
-    def __init__(self, host: Host, config: Mapping[str, Any], jitter: Jitter, record: Record | None = None) -> None:
-        self._host, self._jitter, self._record = host, jitter, record
+    def __init__(
+        self, host: Host, config: Mapping[str, Any], jitter: Jitter, record: Record | None = None, boot_id: str = ""
+    ) -> None:
+        self._host, self._jitter, self._record, self._boot = host, jitter, record, boot_id[:8]
         self.config = config
         self._waiting: dict[str, tuple[float, Check | Prepare]] = {}  # by effect id: when to start it
         self._running: list[Worker] = []
@@ -282,14 +284,13 @@ class Workers:
 
     def _digest(self, now: float) -> None:
         """What was left out of the last hour, as one message to the channels beyond this machine."""
-        left_out = self._quota.digest(now) if self._quota is not None else ""
-        if not left_out:
+        if self._quota is None or now < self._quota.deadline:
             return
+        began, left_out = self._quota.counted.began, self._quota.digest(now)
         text = f"left out of the last hour, in which there were many messages: {left_out}; `costguard history` has all of them"
-        job = self.message(Draft(f"digest-{now:.0f}", "notes", facts={"text": text}), tuple(self._beyond))
-        worker = Worker("", "tell", Task(self._host, "notify", Told))
-        worker.reported = True  # the engine waits for no outcome of it
-        self._run(worker, job, now, deadlines.TELL.killed)
+        # of one hour there is one digest, whichever guard of the boot sends it
+        digest = Draft(f"{self._boot}-digest{began:.0f}", "notes", facts={"text": text})
+        self._repeats().first(digest, tuple(self._beyond), self.message, now)
 
     def _run(self, worker: Worker, job: NamedTuple, now: float, within: float) -> Outcome | None:
         try:
@@ -323,8 +324,8 @@ class Workers:
         unheard = [worker for worker in self._running if worker.kind == "tell" and not worker.reported]
         for worker in unheard:
             self._drop(worker)
-            if worker.job is not None and self._record is not None:
-                self._record(worker.job.message, Told(failed=dict.fromkeys(worker.job.channels, UNHEARD)), 1)
+            if worker.job is not None:
+                self._keep(worker.job, Told(failed=dict.fromkeys(worker.job.channels, UNHEARD)))
         return bool(unheard)
 
     @property
@@ -363,9 +364,9 @@ class Workers:
 
     def late(self, now: float) -> list[Outcome]:
         """Kill what is past its deadline."""
+        self._digest(now)
         if self._redelivery is not None:
             self._redelivery.run(now)
-        self._digest(now)
         late = [worker for worker in self._running if worker.task.late(now)]
         self._running = [worker for worker in self._running if worker.task.running]
         return [self._lost(worker, now, NOT_IN_TIME) for worker in late if not worker.reported]
@@ -391,6 +392,8 @@ class Workers:
         if worker.job is None:
             return outcome
         failed = dict.fromkeys(worker.job.channels, f"{why}; {IN_DOUBT}")
+        if not worker.effect:
+            self._keep(worker.job, Told(failed=failed))
         self._again(worker.job, Told(failed=failed), now, worker.written)
         return outcome._replace(detail=f"{outcome.detail}; {IN_DOUBT}", failed=tuple(failed.items()))
 
@@ -418,6 +421,10 @@ class Workers:
     def _told(self, worker: Worker, answer: Told, now: float) -> Outcome:
         worker.reported = True
         self._busy_until.update({name: now + wait for name, wait in answer.waits.items()})
+        if (
+            worker.job is not None and not worker.effect
+        ):  # the engine has not asked for it, so nobody else keeps what became of it
+            self._keep(worker.job, answer)
         if answer.failed and worker.job is not None:
             self._again(worker.job, answer, now, worker.written)
         reached = "; ".join(f"{name}: {whom}" if whom else name for name, whom in answer.reached.items())
@@ -434,6 +441,10 @@ class Workers:
             failed=tuple(answer.failed.items()),
             beside=tuple(answer.beside.items()),
         )
+
+    def _keep(self, job: TellJob, answer: Told) -> None:
+        if self._record is not None:
+            self._record(job.message, answer, 1)
 
     def _again(self, job: TellJob, answer: Told, now: float, written: float) -> None:
         """A channel beyond this machine did not take it; a terminal is gone with whoever sat there.

@@ -16,7 +16,7 @@ from costguard.engine.words import duration, percent, several
 from costguard.history.keepers import Keeper
 from costguard.history.query import Day, Event, GpuSpan
 from costguard.history.savings import Off
-from costguard.history.story import Entry, IncidentSummary, lost_rows, message
+from costguard.history.story import Entry, IncidentSummary, delivery, lost_rows, message
 from costguard.money import Rate
 
 TITLES = {reason.name: reason.title for reason in REASONS}
@@ -155,6 +155,8 @@ def _messages(events: Sequence[Event]) -> Table:
             title = message(event)[0].removeprefix("told: ")
         elif event.kind == "released":
             title = f"{event.data.get('owner')} ran `costguard release`"
+        elif event.kind == "delivery":
+            title = ": ".join(filter(None, (delivery(event.data), str(event.data.get("text") or ""))))
         elif event.kind == "hook":
             title = ": ".join(
                 filter(

@@ -200,7 +200,7 @@ def _entry(event: Event, asked: str, beside: Mapping[str, Any]) -> Entry:
     if event.kind == "hook":
         return Entry(event.wall, f"hook {data.get('step')}: {data.get('status')}", (str(data.get("detail") or ""),))
     if event.kind == "delivery":
-        return Entry(event.wall, _delivery(data), _answered(data))
+        return Entry(event.wall, delivery(data), _answered(data))
     title = {
         "prepare": f"a worker plans {deed_of(action).word}, authenticates and waits",
         "confirm": f"checking the outcome of {deed_of(action).word}",
@@ -211,8 +211,8 @@ def _entry(event: Event, asked: str, beside: Mapping[str, Any]) -> Entry:
     return Entry(event.wall, title)
 
 
-def _delivery(data: Mapping[str, Any]) -> str:
-    """What became of a message that was sent again, or of a summary."""
+def delivery(data: Mapping[str, Any]) -> str:
+    """What became of a message that was sent again, of a summary, or of a remark of the agent's own."""
     try_number = int(data.get("tries") or 1)
     again = f" at try {try_number}" if try_number > 1 else ""
     over = "; ".join(f"{name}: {whom}" for name, whom in _mapping(data, "reached").items())

@@ -7,6 +7,7 @@ import pytest
 
 from costguard.agent.jitter import Jitter
 from costguard.agent.quota import LIMIT
+from costguard.agent.recorder import Record
 from costguard.agent.redelivery import QUEUE_LIMIT
 from costguard.agent.workers import Workers
 from costguard.engine import deadlines
@@ -384,6 +385,81 @@ def test_a_user_who_holds_a_hundred_times_does_not_fill_the_chat() -> None:
     assert crew.workers.deadline == float("inf")
     tells(crew, 1, NOW + 3602.0, HELD)
     assert crew.channels[-1] == ["wall", "team"]
+
+
+def stormy(record: Record | None = None) -> Crew:
+    """A guard that has kept a hold for the digest of this hour."""
+    crew = Crew(channels={"team": {"urls": "env:A"}, "mail": {"urls": "env:B"}})
+    crew.workers = Workers(crew.port, crew.workers.config, Jitter("x", attended=False), record, "b007b007-1")  # type: ignore[arg-type] # of a host it uses these
+    tells(crew, LIMIT + 1, NOW, HELD)
+    return crew
+
+
+def test_a_digest_that_a_channel_did_not_take_is_sent_to_it_again() -> None:
+    """As any other message: with growing pauses, so often and no more; what became of each try is kept."""
+    kept: list[tuple[str, object, object, object, int]] = []
+    crew = stormy(
+        lambda draft, answer, tries: kept.append(
+            (draft.kind, dict(answer.reached), dict(answer.failed), dict(answer.answered), tries)
+        )
+    )
+    hour = NOW + 3600.0
+    crew.workers.late(hour)
+    crew.answers(hour + 1.0, {"mail": "E-Mail"}, {"team": "HTTP 503"}, answered={"mail": 1.7e9, "team": 1.7e9})
+    for at in (hour + 61.0, hour + 181.0):
+        assert crew.workers.deadline == at
+        crew.workers.late(at)
+        assert crew.channels[-1] == ["team"]
+        crew.answers(at, {}, {"team": "HTTP 503"}, answered={"team": 1.7e9})
+    assert crew.workers.deadline == float("inf")
+    answered = {"team": 1.7e9}
+    assert kept == [
+        ("notes", {"mail": "E-Mail"}, {"team": "HTTP 503"}, {"mail": 1.7e9, **answered}, 1),
+        ("notes", {}, {"team": "HTTP 503"}, answered, 2),
+        ("notes", {}, {"team": "HTTP 503"}, answered, 3),
+    ]
+    assert [line.partition("): ")[2] for line in crew.port.journal] == [
+        "not delivered: team: HTTP 503",
+        "team: given up after 3 tries: HTTP 503",
+    ]
+
+
+@pytest.mark.parametrize("saved", ["before", "on its way", "between two tries"])
+def test_a_digest_outlives_the_guard(saved: str) -> None:
+    """Under one name, whichever guard sends it: a service, and the record of who has taken it, know it by that."""
+    crew, hour = stormy(), NOW + 3600.0
+    left = crew.left()
+    crew.workers.late(hour)
+    sent = crew.port.jobs[-1]["message"]
+    if saved == "between two tries":
+        crew.answers(hour + 1.0, {"mail": "E-Mail"}, {"team": "HTTP 503"})
+    left = left if saved == "before" else crew.left()
+    after = Crew(channels=crew.workers.config["notify"]["channels"])
+    after.workers = Workers(after.port, after.workers.config, Jitter("x", attended=False), None, "b007b007-1")  # type: ignore[arg-type] # of a host it uses these
+    after.workers.go_on(left, hour + 5.0)
+    after.workers.late(hour + 70.0)
+    (job,) = after.port.jobs
+    assert (job["message"]["id"], job["message"]["facts"]["text"], job["again"]) == (
+        sent["id"],
+        sent["facts"]["text"],
+        True,
+    )
+    assert sorted(job["channels"]) == (["team"] if saved == "between two tries" else ["mail", "team"])
+    after.answers(hour + 71.0, dict.fromkeys(job["channels"], "x"), {})
+    assert after.workers.deadline == float("inf")
+
+
+def test_what_became_of_a_remark_is_kept() -> None:
+    """The engine has not asked for it, so no outcome says it."""
+    kept: list[tuple[str, object, object]] = []
+    crew = stormy(lambda draft, answer, _tries: kept.append((draft.kind, dict(answer.reached), dict(answer.failed))))
+    crew.workers.remark("the clock is not set", {}, NOW)
+    crew.answers(NOW + 1.0, {"team": "Slack"}, {"mail": "HTTP 503"})
+    crew.workers.remark("the clock is not set", {}, NOW)
+    ended(crew.workers, len(crew.port.jobs), -9, NOW + 2.0)
+    assert [kind for kind, *_ in kept] == ["notes", "notes"]
+    assert kept[0][1:] == ({"team": "Slack"}, {"mail": "HTTP 503"})
+    assert "it may have arrived" in str(kept[1][2])
 
 
 @pytest.mark.parametrize(
