@@ -5,10 +5,13 @@ import tempfile
 from collections.abc import Mapping, Sequence
 
 from costguard import programs
-from costguard.actions import own_unit
+from costguard.actions import not_started, own_unit
 from costguard.actions.base import Context, DryRunError
 from costguard.masking import mask, secrets_of
 from costguard.plans import Result
+
+NOT_EXECUTABLE = 126
+"""The exit code of a shell that may not execute what it was told to become."""
 
 
 def run_own(
@@ -23,7 +26,7 @@ def run_own(
 
     Where systemd runs the agent, in a unit of its own: what is forbidden to the agent is not forbidden to it. Exit code 0 is success.
     """
-    within = ""
+    within, apart = "", True
     try:
         try:
             ended = _apart(context, argv, limit, environ, account)
@@ -33,9 +36,16 @@ def run_own(
             )
             ended = None
         if ended is None:
+            apart = False
             ended = run(context, argv, deadline=limit, environ=environ, account=account)
     except OSError as error:
-        return Result("failed", f"{what} could not be started: {error.strerror}{within}")
+        return Result(
+            "failed", f"{what} could not be started: {not_started.explained(argv[0], error, environ, account)}{within}"
+        )
+    if (
+        apart and ended.code == NOT_EXECUTABLE and (why := not_started.refused(argv[0], account))
+    ):  # a shell was to become it
+        return Result("failed", f"{what} could not be started: {argv[0]}, run as {not_started.name_of(account)}; {why}")
     output = f"{within}; it said: {ended.output}" if ended.output else within
     if ended.expired:
         return Result("failed", f"{what} was killed after {limit:g} s{output}", "deadline")

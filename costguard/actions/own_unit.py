@@ -12,9 +12,11 @@ import signal
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from errno import EACCES, ENOENT
 from typing import NamedTuple
 
 from costguard import programs
+from costguard.actions import not_started
 from costguard.process import outside
 from costguard.programs import KILL_WAIT_SECONDS, TERM_GRACE_SECONDS, Account, ProgramEnd
 
@@ -70,7 +72,8 @@ def run(
     """
     program = shutil.which(argv[0], path=environ.get("PATH"))
     if program is None:
-        raise FileNotFoundError(2, os.strerror(2))
+        there = os.path.exists(not_started.found(argv[0], environ))
+        raise PermissionError(EACCES, os.strerror(EACCES)) if there else FileNotFoundError(ENOENT, os.strerror(ENOENT))
     name = f"costguard-{secrets.token_hex(6)}.service"
     path = _written(environ, folder)
     lifeline = os.pipe2(os.O_CLOEXEC)

@@ -535,7 +535,7 @@ class Settings(Section):
         le=1,
     )
     kill_duration: Duration = option(
-        "How long the machine must be idle before people are warned.",
+        "How long the machine must be idle before people are warned; for one that serves, 4h or more.",
         "60m",
         example="30m",
         allowed=f"{DURATION}, at least 3 intervals; {_LIVE}",

@@ -30,7 +30,7 @@ variable "fallback" {
 }
 
 variable "kill_duration" {
-  description = "How long the machine must be idle before people are warned. Allowed: a duration such as 30 (seconds), 30s, 10m, 1h30m or 1d, at least 3 intervals; live machine actions at least 10m. Default: 60m."
+  description = "How long the machine must be idle before people are warned; for one that serves, 4h or more. Allowed: a duration such as 30 (seconds), 30s, 10m, 1h30m or 1d, at least 3 intervals; live machine actions at least 10m. Default: 60m."
   type        = string
   default     = null
 }

@@ -9,6 +9,7 @@ import pytest
 from costguard.actions import command
 from costguard.actions.base import Context
 from costguard.actions.command import Command
+from costguard.actions.not_started import name_of
 from costguard.plans import Result
 
 
@@ -107,7 +108,8 @@ def test_a_program_that_cannot_be_started_failed(tmp_path: Path) -> None:
     plan = action.plan(action.facts(given))
     program.unlink()
     assert action.execute(plan, given) == Result(
-        "failed", "the command could not be started: No such file or directory"
+        "failed",
+        f"the command could not be started: {program}: No such file or directory, run as {name_of(None)}; there is no such program",
     )
 
 

@@ -19,7 +19,11 @@ def context(folder: Path, *argv: str, mode: str = "live") -> Context:
 @pytest.mark.parametrize(
     ("argv", "status", "words"),
     [
-        (["/nonexistent/save"], "failed", "the pre-stop hook could not be started: No such file or directory"),
+        (
+            ["/nonexistent/save"],
+            "failed",
+            "the pre-stop hook could not be started: /nonexistent/save: No such file or directory, run as ",
+        ),
         (["/bin/sh", "-c", "echo disk full; exit 3"], "failed", "failed with exit code 3; it said: disk full"),
         (["/bin/sh", "-c", "sleep 60"], "failed", "was killed after 0.2 s"),
         (["/bin/true"], "done", "the pre-stop hook succeeded"),
