@@ -134,7 +134,8 @@ class Recorder(Part[Done]):
         }
         if draft.kind == NOTES:  # a remark of the agent's own, of which nothing else tells
             fate["text"] = draft.facts.get("text")
-        wall, incident = self._host.clock().wall, str(draft.facts.get("incident") or "")
+        wall, facts = self._host.clock().wall, draft.facts
+        incident = str(facts.get("incident") or facts.get("overtakes") or "")  # where the message itself stands
         self._add(incident, wall, "delivery", {**fate, "error": answer.error})
 
     def hook(self, occasion: Occasion, status: str, detail: str) -> None:

@@ -26,9 +26,6 @@ HOUR = 3600.0
 SINCE = "a duration such as 7d or 12h, or a past date such as 2026-11-21 or 2026-11-21T15:00"
 """What ``--since`` takes."""
 
-BESIDE_INCIDENTS = frozenset(("told", "released", "lost", "hook", "delivery"))
-"""Kinds of events that are shown where they belong to no incident."""
-
 AGENT_SECONDS = 2.0
 """How long to wait for the agent, which flushes its history and knows the price."""
 
@@ -194,7 +191,7 @@ def _all(
 ) -> None:
     from costguard.history import query, savings, summary
     from costguard.history.keepers import keepers
-    from costguard.history.story import summaries
+    from costguard.history.story import other_messages, summaries
 
     now = time.time()
     days = query.days(database, since, now)
@@ -206,7 +203,7 @@ def _all(
     stayed, counting = sum(span.within for span in spans), sum(span.counting(limit) for span in spans)
     incidents = summaries(found)
     kept = keepers(found)
-    messages = [event for event in found if not event.incident and event.kind in BESIDE_INCIDENTS]
+    messages = other_messages(found)
     if as_json:
         shown = {
             "file": path, "since": since, "price": price.facts if price else None,

@@ -16,7 +16,7 @@ from costguard.engine.words import duration, percent, several
 from costguard.history.keepers import Keeper
 from costguard.history.query import Day, Event, GpuSpan
 from costguard.history.savings import Off
-from costguard.history.story import Entry, IncidentSummary, delivery, lost_rows, message
+from costguard.history.story import Entry, IncidentSummary, delivery, fates, lost_rows, message
 from costguard.money import Rate
 
 TITLES = {reason.name: reason.title for reason in REASONS}
@@ -149,24 +149,31 @@ def _keepers(kept: Sequence[Keeper]) -> Table:
 
 
 def _messages(events: Sequence[Event]) -> Table:
+    """Each message with whom it reached, as with those of an incident; a summary, which nothing else tells, by that alone."""
     table = _table(fixed=1)
-    for event in reversed(events[-20:]):
-        if event.kind == "told":
-            title = message(event)[0].removeprefix("told: ")
-        elif event.kind == "released":
-            title = f"{event.data.get('owner')} ran `costguard release`"
-        elif event.kind == "delivery":
-            title = ": ".join(filter(None, (delivery(event.data), str(event.data.get("text") or ""))))
-        elif event.kind == "hook":
-            title = ": ".join(
-                filter(
-                    None, (f"hook {event.data.get('step')}", str(event.data.get("detail") or event.data.get("status")))
-                )
-            )
-        else:
-            title = lost_rows(event.data)
-        table.add_row(_moment(event.wall), clean(title))
+    ends = fates(events)
+    told = {event.data.get("effect") for event in events if event.kind == "told"}
+    rows = [
+        event for event in events if event.kind not in {"outcome", "delivery"} or event.data.get("effect") not in told
+    ]
+    for event in reversed(rows[-20:]):
+        became = [] if event.kind == "delivery" else ends.get(str(event.data.get("effect")), [])
+        table.add_row(_moment(event.wall), "\n".join([clean(_other(event)), *map(clean, became)]))
     return table
+
+
+def _other(event: Event) -> str:
+    """One of them in words."""
+    if event.kind == "told":
+        return message(event)[0].removeprefix("told: ")
+    if event.kind == "delivery":
+        return ": ".join(filter(None, (delivery(event.data), str(event.data.get("text") or ""))))
+    if event.kind == "released":
+        return f"{event.data.get('owner')} ran `costguard release`"
+    if event.kind == "hook":
+        how = str(event.data.get("detail") or event.data.get("status"))
+        return ": ".join(filter(None, (f"hook {event.data.get('step')}", how)))
+    return lost_rows(event.data)
 
 
 def _lost(head: IncidentSummary) -> str:

@@ -211,6 +211,35 @@ def _entry(event: Event, asked: str, beside: Mapping[str, Any]) -> Entry:
     return Entry(event.wall, title)
 
 
+def other_messages(events: Iterable[Event]) -> list[Event]:
+    """What people were told beside incidents, what became of each message, and who released or lost something."""
+    found: list[Event] = []
+    told: set[str] = set()
+    for event in events:
+        if event.incident or event.kind not in {"told", "outcome", "delivery", "released", "lost", "hook"}:
+            continue
+        if event.kind == "told":
+            told.add(str(event.data.get("effect")))
+        if event.kind != "outcome" or event.data.get("effect") in told:  # else of an action's check
+            found.append(event)
+    return found
+
+
+def fates(messages: Iterable[Event]) -> dict[str, list[str]]:
+    """By message, whom it reached and whom not, at each of its tries; of one that is in none of the events (a summary), too."""
+    found: dict[str, list[str]] = {}
+    names: dict[str, str] = {}
+    for event in messages:
+        effect = str(event.data.get("effect"))
+        if event.kind == "told":
+            names[effect] = str(event.data.get("name"))
+        elif event.kind == "outcome":
+            found.setdefault(effect, []).append(_outcome(event.data, f"message {names.get(effect, '')}")[0])
+        elif event.kind == "delivery":
+            found.setdefault(effect, []).append(delivery(event.data))
+    return found
+
+
 def delivery(data: Mapping[str, Any]) -> str:
     """What became of a message that was sent again, of a summary, or of a remark of the agent's own."""
     try_number = int(data.get("tries") or 1)

@@ -7,7 +7,7 @@ import pytest
 from costguard.cli.history_view import Money, incident_view, overview
 from costguard.cli.render import console, show
 from costguard.history.query import Day, Event
-from costguard.history.story import Entry, IncidentSummary
+from costguard.history.story import Entry, IncidentSummary, other_messages
 from costguard.money import Rate
 
 DONE = IncidentSummary("i1", 0.0, 9.0, "m", "i", "idle", "stop", "live", "", "acted", "done", "", 1, 0)
@@ -55,6 +55,32 @@ def test_what_became_of_a_digest_is_shown_with_what_it_said() -> None:
         "notes delivered at try 2 over mail: E-Mail; failed over team: HTTP 503: left out of the last hour: 9 × held"
     )
     assert words in " ".join(file.getvalue().split())
+
+
+def test_a_message_of_no_incident_says_whom_it_reached() -> None:
+    """At each of its tries, as those of an incident do; and what nothing else tells of, a summary."""
+    answers = {"status": "failed", "detail": "team: JSON: HTTP 500", "proof": "", "failed": {"team": "JSON: HTTP 500"}}
+    again = {"name": "unknown_alarm", "effect": "m1", "reached": {"team": "JSON"}, "tries": 2}
+    happened = [
+        Event("", 5.0, "told", "i", "m", {"effect": "m1", "name": "unknown_alarm", "facts": {}}),
+        Event("", 6.0, "outcome", "i", "m", {"effect": "m1", **answers}),
+        Event("", 7.0, "outcome", "i", "m", {"effect": "a1", "status": "ready"}),
+        Event("x-i1", 8.0, "outcome", "i", "m", {"effect": "m2", **answers}),
+        Event("", 66.0, "delivery", "i", "m", again),
+        Event("", 90.0, "delivery", "i", "m", {"name": "summary", "effect": "s1", "reached": {"team": "JSON"}}),
+    ]
+    found = other_messages(happened)
+    assert [event.wall for event in found] == [5.0, 6.0, 66.0, 90.0], (
+        "no check of an action, and nothing of an incident"
+    )
+    file = io.StringIO()
+    show(console(file), overview("/h", 0.0, [], [], found))
+    lines = [line.strip() for line in file.getvalue().splitlines() if "deliver" in line]
+    assert lines[0].endswith("summary delivered over team: JSON")
+    assert lines[1:] == [
+        "unknown alarm NOT delivered: team: JSON: HTTP 500",
+        "unknown alarm delivered at try 2 over team: JSON",
+    ]
 
 
 @pytest.mark.parametrize(
