@@ -48,11 +48,11 @@ NARROW = 70
 """Columns below which a table of GPUs does not fit."""
 
 
-def view(report: Report, screen: Console, *, brief: bool = False) -> RenderableType:
-    """The whole screen. ``brief``: a line for all GPUs that are alike, without their evidence, and no senses."""
+def view(report: Report, screen: Console, *, brief: bool = False, merged: bool = False) -> RenderableType:
+    """The whole screen. ``brief``: a line for all GPUs that are alike, without their evidence, and no senses. ``merged``: for all in one state."""
     parts: list[RenderableType] = [sentence(report["sentence"], report["state"]), _rule(report), Text()]
     if report["gpus"]:
-        parts += [_alike(report) if brief else _gpus(report, screen), Text()]
+        parts += [_alike(report, merged=merged) if brief else _gpus(report, screen), Text()]
     facts = Table.grid(padding=(0, 2))
     facts.add_column(no_wrap=True, style="bold")
     facts.add_column(overflow="fold", ratio=1)
@@ -108,14 +108,17 @@ def _gpus(report: Report, screen: Console) -> RenderableType:
     return table
 
 
-def _alike(report: Report) -> RenderableType:
-    """One line for all GPUs in the same state with the same load."""
-    alike: dict[tuple[str, str, str], list[str]] = {}
+def _alike(report: Report, *, merged: bool) -> RenderableType:
+    """One line for all GPUs in the same state with the same load; ``merged``: whatever their load, and since when they are in it."""
+    alike: dict[tuple[str, ...], list[_Row]] = {}
     for gpu in _rows(report):
-        alike.setdefault((gpu.state, gpu.colour, percent(gpu.load)), []).append(gpu.label)
+        key = (gpu.state.partition(" for ")[0],) if merged else (gpu.state, percent(gpu.load))
+        alike.setdefault((*key, gpu.colour), []).append(gpu)
     table = Table.grid(padding=(0, 2, 0, 0))
-    for (state, colour, load), labels in alike.items():
-        table.add_row(joined(labels), Text(state, style=colour), load)
+    for (state, *_), rows in alike.items():
+        loads = sorted({gpu.load for gpu in rows if gpu.load is not None})
+        load = " to ".join(dict.fromkeys(map(percent, (loads[0], loads[-1])))) if loads else percent(None)
+        table.add_row(joined([gpu.label for gpu in rows]), Text(state, style=rows[0].colour), load)
     return table
 
 

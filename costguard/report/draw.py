@@ -278,10 +278,11 @@ class Drawing:
         lines = [times.period(timeline.since, timeline.until)]
         models = list(dict.fromkeys(lane.label.partition("(")[2].rstrip(")") for lane in timeline.lanes))
         count = several(len(timeline.lanes), "GPU")
+        if timeline.left_out:
+            count = f"{len(timeline.lanes)} of {len(timeline.lanes) + timeline.left_out} GPUs, the busiest"
         named = [model for model in models if model]
-        more = f"; {timeline.left_out} more not drawn" if timeline.left_out else ""
         if timeline.lanes:
-            lines.append(f"{count}: {', '.join(named)}{more}" if named else f"{count}{more}")
+            lines.append(f"{count}: {', '.join(named)}" if named else count)
         return lines
 
     def _entries(self) -> list[tuple[str, str]]:

@@ -187,14 +187,15 @@ def _spread(slots: list[Slot], width: float) -> list[Slot]:
 
 
 def _latest(lanes: list[Lane]) -> list[Lane]:
-    """Of too many lanes those that were recorded last."""
-    if len(lanes) <= GPUS_DRAWN:
-        return lanes
-    ended = {
-        lane.key: max((number for number, slot in enumerate(lane.slots) if slot.recorded), default=0) for lane in lanes
-    }
-    last = sorted(ended, key=lambda key: ended[key])[-GPUS_DRAWN:]
-    return [lane for lane in lanes if lane.key in last]
+    """Of too many lanes those that were recorded last, of these the busiest and those that could not be read: they keep the machine up."""
+
+    def counts(lane: Lane) -> tuple[int, float]:
+        ended = max((number for number, slot in enumerate(lane.slots) if slot.recorded), default=0)
+        used = sum(slot.known * (slot.mean or 0.0) + slot.unknown for slot in lane.slots)
+        return ended, used
+
+    last = sorted(lanes, key=counts, reverse=True)[:GPUS_DRAWN]  # of equal ones the lower number
+    return [lane for lane in lanes if lane in last]
 
 
 def _by_number(label: str) -> tuple[int, str]:

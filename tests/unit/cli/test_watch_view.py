@@ -77,6 +77,18 @@ def test_gpus_that_differ_have_their_own_lines() -> None:
     assert "97 %" in found
 
 
+@pytest.mark.parametrize(("width", "height"), [(80, 24), (100, 30)])
+def test_sixty_four_gpus_of_which_no_two_are_alike_are_all_there(width: int, height: int) -> None:
+    """Each has a load and a time of its own: one line for a state, with the least and the highest load, and what matters stays in sight."""
+    every = gpus(64)
+    for number, gpu in enumerate(every):
+        state = "works" if number % 3 else "quiet"
+        gpu |= {"state": state, "load": number / 64.0 if number % 3 else 0.0, "since": NOW - 60.0 * number}
+    found = "\n".join(line.rstrip() for line in shown(width, height, gpus=every))
+    for words in ("GPU", "busy", "2 % to 97 %", "quiet", "Keeps it up", "Would stop it", "Who decides"):
+        assert words in found, found
+
+
 def test_that_nobody_answers_stands_on_top() -> None:
     """However small the terminal is."""
     assert shown(80, 10, "NO ANSWER: it is gone\n", gpus=gpus(8))[0].startswith("NO ANSWER")

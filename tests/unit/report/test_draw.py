@@ -63,6 +63,13 @@ MIXED = [*[read(0.9)] * 20, *[UNKNOWN] * 10, *[NOTHING] * 10, *[read(0.0)] * 20]
 
 
 @pytest.mark.parametrize("width", [360.0, 960.0])
+def test_how_many_gpus_are_not_drawn_is_said_in_words(width: float) -> None:
+    """Sixteen lanes are no machine of sixteen GPUs."""
+    sheet = draw.picture(timeline(MIXED, 16, left_out=48), width, LIGHT)
+    assert any("16 of 64 GPUs, the busiest" in words for words, _ in sheet.texts)
+
+
+@pytest.mark.parametrize("width", [360.0, 960.0])
 @pytest.mark.parametrize("gpus", [0, 1, 16])
 @pytest.mark.parametrize("hours", [0.2, 6.0, 24 * 35.0, 24 * 400.0])
 def test_nothing_overlaps_and_nothing_is_cut(width: float, gpus: int, hours: float) -> None:

@@ -98,6 +98,20 @@ def test_gpus_come_by_number_and_the_latest_of_too_many() -> None:
     assert sorted(["GPU 10 (x)", "GPU 9 (x)", "b"], key=timeline._by_number) == ["GPU 9 (x)", "GPU 10 (x)", "b"]
 
 
+def test_of_sixty_four_the_busiest_are_drawn() -> None:
+    """One that works, or cannot be read, keeps the machine up: it is in the picture, whatever its number; of equal ones the first are."""
+    rows = [(SINCE + 60 * n, f"k{gpu:02}", 60.0, 0.0, 0.0, 0.0, 0.0) for gpu in range(64) for n in range(10)]
+    rows = [(at, gpu, 60.0, 0.0, 0.5, 0.9, 0.95) if gpu == "k40" else (at, gpu, *more) for at, gpu, *more in rows]
+    rows = [(at, gpu, 0.0, 60.0, None, None, None) if gpu == "k50" else (at, gpu, *more) for at, gpu, *more in rows]
+    found = drawn(rows, 10, 10)
+    assert found.left_out == 64 - timeline.GPUS_DRAWN
+    assert [lane.key for lane in found.lanes] == [
+        *(f"k{gpu:02}" for gpu in range(timeline.GPUS_DRAWN - 2)),
+        "k40",
+        "k50",
+    ]
+
+
 def test_the_machine_is_shown_only_while_it_was_recorded() -> None:
     """Its row is made of quarters of an hour: what nobody looked at in one of them was not quiet."""
     with closing(sqlite3.connect(":memory:")) as database:
