@@ -100,9 +100,12 @@ def test_gpus_come_by_number_and_the_latest_of_too_many() -> None:
 
 def test_of_sixty_four_the_busiest_are_drawn() -> None:
     """One that works, or cannot be read, keeps the machine up: it is in the picture, whatever its number; of equal ones the first are."""
-    rows = [(SINCE + 60 * n, f"k{gpu:02}", 60.0, 0.0, 0.0, 0.0, 0.0) for gpu in range(64) for n in range(10)]
-    rows = [(at, gpu, 60.0, 0.0, 0.5, 0.9, 0.95) if gpu == "k40" else (at, gpu, *more) for at, gpu, *more in rows]
-    rows = [(at, gpu, 0.0, 60.0, None, None, None) if gpu == "k50" else (at, gpu, *more) for at, gpu, *more in rows]
+    rows: list[Sequence[Any]] = []
+    for gpu in range(64):
+        seen: Sequence[Any] = {40: (60.0, 0.0, 0.5, 0.9, 0.95), 50: (0.0, 60.0, None, None, None)}.get(
+            gpu, (60.0, 0.0, 0.0, 0.0, 0.0)
+        )
+        rows += [(SINCE + 60 * n, f"k{gpu:02}", *seen) for n in range(10)]
     found = drawn(rows, 10, 10)
     assert found.left_out == 64 - timeline.GPUS_DRAWN
     assert [lane.key for lane in found.lanes] == [
