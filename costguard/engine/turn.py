@@ -192,6 +192,8 @@ class Turn:
             common["findings"] = [list(finding) for finding in (*findings, *incident.hook_failed)]
             if incident.announcement.exhausted:
                 common["unreached_tries"] = incident.announcement.attempts
+                if incident.announcement.reached:
+                    common["unreached_only"] = incident.announcement.reached
             if reason_of(incident).by_date:
                 common["limit"] = overdue.first(self.state, self.rules, self.wall, synced=self.synced)
             if incident.receipt:

@@ -44,7 +44,7 @@ detail, proof        outcome of an attempt, and its request id or exit code
 start, resume        the command that starts this machine again; the one after a hibernation, where that is another one
 receipt              what `costguard stop --verify` takes, one line of JSON
 error, hint          what failed, and what to do about it
-unreached_tries      tries of a warning that reached nobody
+unreached_tries      tries of a warning that reached nobody, or ``unreached_only`` terminals of this machine
 rounds               failed rounds of attempts; ``retry_in_seconds`` until the next one
 text, notes          text of a notice, a list of notes
 change               what the cloud announces: ``stop``, ``terminate``, ``hibernate``, ``reboot``, ``freeze``; anything else: it
@@ -720,8 +720,10 @@ def _cause(facts: Facts) -> Lines:
         limit = f"below {percent(threshold)} " if threshold is not None else ""
         lowered = f"stop_below_load is set: load {limit}counts as idle, even if it is work."
     tries = facts.number("unreached_tries")
+    only = facts.text("unreached_only")  # who reads this at that terminal has read the warning
+    whom = f"only {only}" if only else "nobody"
     unreached = (
-        "" if tries is None else f"The warning reached nobody before, in {several(round(tries), 'try', 'tries')}."
+        "" if tries is None else f"The warning reached {whom} before, in {several(round(tries), 'try', 'tries')}."
     )
     return [sentence(_reason(facts)), sentence(_readings(facts)), _processes(facts), lowered, unreached]
 

@@ -98,10 +98,11 @@ def vetoed() -> World:
     return ran(world, 10.0)
 
 
-def nobody_heard() -> World:
+def nobody_heard(at_a_terminal: str = "") -> World:
     world = until(machine(warn_attempts=2), "WARNING")
     while not (world.state.core.incident and world.state.core.incident.warned):
-        world.settle(Tell="failed")
+        say(world, Tell, "failed", proof=at_a_terminal)
+        world.settle()
         world.tick(QUIET)
     return until(world, "ACTING")
 
@@ -258,6 +259,8 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
         "due_in_seconds": 60.0, "due_wall": EPOCH + 4080.0, "rounds": 1}),
     "acting": (lambda: until(machine(), "ACTING"), "acting", "warning", "WARNING stop idle", {"attempt": "boot-001-a4"}),
     "acting, nobody heard": (nobody_heard, "acting", "warning", "WARNING stop idle", {"attempt": "boot-001-a5", "unreached_tries": 2}),
+    "acting, a terminal heard": (lambda: nobody_heard("wall: 1 terminal"), "acting", "warning", "WARNING stop idle", {
+        "attempt": "boot-001-a5", "unreached_tries": 2, "unreached_only": "wall: 1 terminal"}),
     "acting, end_process": (lambda: ran(machine(kill_action="end_process"), 400.0, QUIET), "acting", "info", "WARNING end_process idle", {}),
     "accepted": (confirming, "accepted", "warning", "CONFIRMING stop idle", {"proof": "req-7", "receipt": "r-1"}),
     "stopping": (lambda: once(confirming(), Confirm, "pending", detail="stopping"), "stopping", "warning", "CONFIRMING stop idle", {

@@ -562,6 +562,15 @@ def test_the_first_message_that_people_get_is_no_reminder() -> None:
     assert compose("countdown", {**FACTS, "unreached_tries": 3}).title.startswith("box")
 
 
+@pytest.mark.parametrize(
+    ("only", "whom"), [("", "nobody"), ("wall: 1 terminal (pts/0)", "only wall: 1 terminal (pts/0)")]
+)
+def test_who_reads_it_at_a_terminal_is_not_told_that_nobody_did(only: str, whom: str) -> None:
+    """Whoever sits there has read the warning, though the team has not."""
+    facts = {**FACTS, "unreached_tries": 3, **({"unreached_only": only} if only else {})}
+    assert f"The warning reached {whom} before, in 3 tries." in compose("countdown", facts).body
+
+
 @pytest.mark.parametrize(("action", "saves"), [("stop", True), ("shutdown", True), ("end_process", False)])
 def test_a_dry_run_says_what_live_mode_is_worth(action: str, saves: bool) -> None:
     """Only of what ends a bill."""
