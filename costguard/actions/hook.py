@@ -1,7 +1,7 @@
 """The owner's programs at the steps of an incident.
 
 `pre_stop` saves work before this machine ends: before an own action, or when the cloud announces one.
-Each runs once for its occasion; `pre_stop` and `undo` that an end of the agent cut off run once more. What it does never decides whether the machine ends: its failure is told and nothing
+Each runs once for its occasion; `pre_stop` and `undo` that an end of the agent, or of its worker, cut off run once more. What it does never decides whether the machine ends: its failure is told and nothing
 more, because the cloud does not wait either.
 """
 

@@ -22,13 +22,14 @@ WAITING_LIMIT = 8
 
 
 class Occasion(NamedTuple):
-    """A step that was reached, and what belongs to it. ``name`` makes it run at most once."""
+    """A step that was reached, and what belongs to it. ``name`` makes it run at most once. ``again``: its process was lost once."""
 
     step: HookStep
     name: str
     incident: str = ""
     reason: str = ""
     given: Circumstances = Circumstances()
+    again: bool = False
 
 
 Record = Callable[[Occasion, str, str], None]
@@ -119,7 +120,10 @@ class Hooks(Part[ActionAnswer]):
         try:
             answer = self._task.only_answer(event)
         except TaskError as error:
+            one = self._running
             self._ended("failed", str(error))
+            if one is not None and one.step == "undo" and not one.again:  # what was drained may still be
+                self._waiting.appendleft(one._replace(again=True))
             return
         outcome = answer.outcome
         if outcome is None:

@@ -1,11 +1,12 @@
 """Pieces of the screen that verbs share."""
 
 import io
+import shutil
 import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.text import Text
 
 from costguard.cli.answer import printable
@@ -43,8 +44,17 @@ def console(file: TextIO | None = None) -> Console:
     file = file or sys.stdout
     if isinstance(file, io.TextIOWrapper):
         file.reconfigure(errors="replace")
-    wide = None if file.isatty() else PLAIN_WIDTH
-    return Console(file=file, width=wide, highlight=False, markup=False, emoji=False, soft_wrap=False)
+    screen = Console(
+        file=file,
+        width=None if file.isatty() else PLAIN_WIDTH,
+        highlight=False,
+        markup=False,
+        emoji=False,
+        soft_wrap=False,
+    )
+    if screen.is_dumb_terminal:  # for which the library takes 80 columns without looking
+        screen.size = ConsoleDimensions(*shutil.get_terminal_size((PLAIN_WIDTH, 24)))
+    return screen
 
 
 def whole(text: str, indent: int = 0) -> Text:

@@ -24,6 +24,7 @@ from costguard.testing.simhost import (
 class Journal(Watch):
     def __init__(self) -> None:
         self.lines: list[str] = []
+        self.begun: list[str] = []  # steps whose process was started
 
     def said(self, now: object, line: str) -> None:
         self.lines.append(line)
@@ -111,6 +112,8 @@ def steps(
             self.rows = []
 
         def started(self, now: object, program: str, given: dict[str, Any]) -> None:
+            if program == "act" and given["job"] == "hook":
+                self.begun.append(given["step"])
             if program == "history":
                 self.rows += [row["data"] for row in given["events"] if row["kind"] == "hook"]
 
@@ -170,6 +173,15 @@ def test_a_step_that_fails_is_said_and_changes_nothing(word: str) -> None:
     assert any('"failed"' in row for row in rows)
     assert word == "hang" or "warning" in ran or word in {"die", "garbage"}
     assert any("accepted" in line for line in journal.lines), "it acts all the same"
+
+
+@pytest.mark.parametrize(("word", "times"), [("die", 2), ("garbage", 2), ("fail", 1), ("hang", 1)])
+def test_what_takes_back_a_drain_runs_once_more_where_its_process_was_lost(word: str, times: int) -> None:
+    """Killed for want of memory, say: nobody knows how far it came. No other step does, and none for ever."""
+    _, journal, rows = steps([*WORK_THEN_REST[:1], Phase(750.0, 0.0), Phase(9**9, 0.9)], 4000.0, faults=Broken(word))
+    assert journal.begun.count("undo") == times
+    assert all(journal.begun.count(step) == 1 for step in ("post_boot", "armed", "warning", "cancelled"))
+    assert sum('"step":"undo"' in row for row in rows) == times
 
 
 def test_what_is_not_configured_starts_no_process() -> None:
