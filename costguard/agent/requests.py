@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol
 from costguard.agent import decode, journal
 from costguard.engine.events import AskExtend, AskHold, AskRelease, AskStop, Event
 from costguard.engine.state import ROOT
-from costguard.host.limits import Limit
+from costguard.host.limits import TokenBucket
 from costguard.host.ports import Host, Request
 from costguard.process.wire import to_line
 
@@ -55,7 +55,7 @@ class Requests:
 
     def __init__(self, agent: Agent) -> None:
         self._agent = agent
-        self._changes = Limit(CHANGES_BURST, CHANGES_EVERY_SECONDS)
+        self._changes = TokenBucket(CHANGES_BURST, CHANGES_EVERY_SECONDS)
 
     def serve(self, request: Request) -> str | None:
         """Answer one request. Returns a message when costguard itself failed, else None."""

@@ -109,7 +109,7 @@ def named_gpus(context: click.Context, parameter: click.Parameter, given: Sequen
 @click.pass_context
 def command(context: click.Context, /, program: tuple[str, ...], config: str | None, **options: Any) -> None:
     """See `HELP`."""
-    from costguard.fill.jobs import Filler, FillJob, Look, Patience
+    from costguard.fill.jobs import Filler, FillJob, Patience, WatchRules
     from costguard.process.launch import exec_launcher
     from costguard.tree.jobs import Finish
     from costguard.tree.processes import numbered_as_here
@@ -128,7 +128,7 @@ def command(context: click.Context, /, program: tuple[str, ...], config: str | N
     users = options["users"] or 0.0
     if options["ignore_users"] and not users:
         raise CostguardError("--ignore-users means nothing without --users", "add --users 5m, or leave it out")
-    look = Look(
+    look = WatchRules(
         options["interval"] or 1.0,
         options["by"] or "processes",
         options["threshold"] or 0.05,

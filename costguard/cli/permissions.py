@@ -75,11 +75,11 @@ def command(
         raise CostguardError(message, f"`costguard permissions {cloud}` prints what it needs instead", USAGE)
     what = f"rights for `{'`, `'.join(verbs)}` of this machine{' and its tags' if tag else ''}"
     texts = provider.policy(verbs, tag=tag) if can.policies else "", provider.commands(verbs, tag=tag)
-    asked = Asked(what, {"actions": verbs, "tag": tag}, provider.permissions(verbs, tag=tag), *texts)
+    asked = RightsPage(what, {"actions": verbs, "tag": tag}, provider.permissions(verbs, tag=tag), *texts)
     _show(cloud, provider.name, asked, policy=policy, as_json=as_json)
 
 
-class Asked(NamedTuple):
+class RightsPage(NamedTuple):
     """Rights for something, with the policy (empty: there is none) and the commands that grant them; ``names`` say for what, in JSON."""
 
     what: str
@@ -89,7 +89,7 @@ class Asked(NamedTuple):
     commands: str
 
 
-def _of_secret(provider: Provider, name: str) -> Asked:
+def _of_secret(provider: Provider, name: str) -> RightsPage:
     store = secret_store(provider)
     if store is None:
         message = f"the plug-in for {provider.name} reads no secrets; allowed: no --secret"
@@ -98,7 +98,7 @@ def _of_secret(provider: Provider, name: str) -> Asked:
         raise CostguardError(f"{name!r} is no secret of {provider.name}", f"allowed: {store.form}", USAGE)
     names = {"actions": (), "tag": False, "secret": name}
     texts = store.policy(name), store.commands(name)
-    return Asked(f"rights to read the secret `{name}`", names, store.permissions(name), *texts)
+    return RightsPage(f"rights to read the secret `{name}`", names, store.permissions(name), *texts)
 
 
 def _of_tasks(name: str, scheduler: Scheduler, *, policy: bool, as_json: bool) -> None:
@@ -107,12 +107,12 @@ def _of_tasks(name: str, scheduler: Scheduler, *, policy: bool, as_json: bool) -
         message = f"{scheduler.name} has no policies; allowed: no --policy"
         raise CostguardError(message, f"`costguard permissions {name}` prints what it needs", USAGE)
     what = f"rights for `{END_TASK}`, to end the one task in which costguard runs"
-    asked = Asked(what, {"actions": (END_TASK,), "tag": False}, scheduler.permissions(), *texts)
+    asked = RightsPage(what, {"actions": (END_TASK,), "tag": False}, scheduler.permissions(), *texts)
     _show(name, scheduler.name, asked, policy=policy, as_json=as_json, bind="apply it")
 
 
 def _show(
-    cloud: str, title: str, asked: Asked, *, policy: bool, as_json: bool, bind: str = "bind it to one machine"
+    cloud: str, title: str, asked: RightsPage, *, policy: bool, as_json: bool, bind: str = "bind it to one machine"
 ) -> None:
     if as_json:
         listed = [right._asdict() for right in asked.rights]

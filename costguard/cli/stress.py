@@ -19,7 +19,7 @@ from costguard.config import values
 from costguard.errors import REFUSED, CostguardError
 
 if TYPE_CHECKING:
-    from costguard.workloads.stress import Gpu, Load, Session, Work
+    from costguard.workloads.stress import Load, LoadPlan, Loads, TargetGpu
 
 FAILED = 1
 """Exit code when a GPU's load failed."""
@@ -109,24 +109,24 @@ def command(
     as_json: bool,
 ) -> None:
     """See `HELP`."""
-    from costguard.workloads.stress import Sensors, Session, Told, Work, missing_torch
+    from costguard.workloads.stress import LoadPlan, Loads, Sensors, Signalled, missing_torch
 
     before = {number: signal.getsignal(number) for number in _ENDING}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:  # as nohup sets it
             signal.signal(number, _tell)
     sensors = Sensors()
-    session = Session(sensors)
+    session = Loads(sensors)
     try:
         chosen = _chosen(sensors.first(), gpus)
         if dry_run:
             if missing := missing_torch(python or sys.executable):
                 raise _no_torch(python, missing)
-            _would(chosen, Work(memory, chunk, work, load), duration)
+            _would(chosen, LoadPlan(memory, chunk, work, load), duration)
             return
-        session.start(python or sys.executable, chosen, Work(memory, chunk, work, load))
+        session.start(python or sys.executable, chosen, LoadPlan(memory, chunk, work, load))
         session.run(time.monotonic() + (FOREVER_SECONDS if duration is None else duration), _tell_failure)
-    except Told:
+    except Signalled:
         pass  # the ordinary way to end it
     except OSError as error:
         raise CostguardError(
@@ -147,17 +147,17 @@ def _tell_failure(load: "Load") -> None:
 
 
 def _tell(number: int, _frame: FrameType | None) -> NoReturn:
-    from costguard.workloads.stress import Told
+    from costguard.workloads.stress import Signalled
 
-    raise Told(number)
+    raise Signalled(number)
 
 
-def _chosen(answer: Mapping[str, Any], wanted: Sequence[str]) -> "list[Gpu]":
+def _chosen(answer: Mapping[str, Any], wanted: Sequence[str]) -> "list[TargetGpu]":
     """The GPUs that get a load. Raises CostguardError."""
     from costguard.agent import decode
     from costguard.agent.granted import granted
     from costguard.engine.observation import Observation
-    from costguard.workloads.stress import Gpu
+    from costguard.workloads.stress import TargetGpu
 
     if not answer or answer.get("error") or "info" not in answer:
         why = str(answer.get("error") or "the driver does not answer")
@@ -165,14 +165,16 @@ def _chosen(answer: Mapping[str, Any], wanted: Sequence[str]) -> "list[Gpu]":
     devices = decode.devices(answer)
     found = granted(Observation(*decode.readings(answer)), devices, os.environ)
     there = [
-        Gpu(one.key, one.uuid, -1 if one.number is None else one.number) for one in devices if one.key in found.keys
+        TargetGpu(one.key, one.uuid, -1 if one.number is None else one.number)
+        for one in devices
+        if one.key in found.keys
     ]
     usable = [gpu for gpu in there if gpu.uuid]
     if not usable or found.doubt:
         raise CostguardError(
             f"no GPU can be used: {found.doubt or found.why or 'none can be opened'}", "see `nvidia-smi`", REFUSED
         )
-    picked: dict[str, Gpu] = {}
+    picked: dict[str, TargetGpu] = {}
     for name in wanted:
         gpu = next((gpu for gpu in usable if name.lower() in (str(gpu.number), gpu.uuid.lower())), None)
         if gpu is None:
@@ -182,7 +184,7 @@ def _chosen(answer: Mapping[str, Any], wanted: Sequence[str]) -> "list[Gpu]":
     return list(picked.values()) or usable
 
 
-def _would(chosen: "Sequence[Gpu]", work: "Work", duration: float | None) -> None:
+def _would(chosen: "Sequence[TargetGpu]", work: "LoadPlan", duration: float | None) -> None:
     from costguard.engine.words import spell
 
     doing = "hold it" if work.work == "hold" else f"compute ({work.work}, {_percent(work.load)} of the time)"
@@ -204,7 +206,7 @@ def _no_torch(python: str | None, missing: str) -> CostguardError:
     return CostguardError(f"{where} has no PyTorch ({missing}), which the load is made of", hint, REFUSED)
 
 
-def _conclude(session: "Session", python: str | None, *, as_json: bool) -> None:
+def _conclude(session: "Loads", python: str | None, *, as_json: bool) -> None:
     """Print what became of each GPU; end with the code that says whether all went well."""
     if missing := next((load.missing for load in session.loads if load.missing), ""):
         raise _no_torch(python, missing)

@@ -47,7 +47,7 @@ TOLD_AGAIN_WITHIN_SECONDS = 3600.0
 Value = TypeVar("Value")
 
 
-class Part(Generic[Value]):
+class CorePart(Generic[Value]):
     """One part of the core, read and replaced as if it were the turn's own."""
 
     def __init__(self, of: str = "core") -> None:
@@ -79,17 +79,17 @@ class Turn:
         self.hook_works = False  # whether what this tick saw may be the doing of the pre-stop hook
         self.effects: list[Effect] = []
 
-    clocks: "Part[Clocks]" = Part()
-    selection: "Part[Selection]" = Part()
-    signals: "Part[Signals]" = Part()
-    alarms: "Part[Alarms]" = Part()
-    ending: "Part[Ending]" = Part()
-    people: "Part[People]" = Part()
-    notice: "Part[Interruption]" = Part()
-    plans: "Part[Plans]" = Part()
-    ledger: "Part[Ledger]" = Part()
-    announcement: "Part[Announcement]" = Part("incident")
-    attempt: "Part[Attempt]" = Part("incident")
+    clocks: "CorePart[Clocks]" = CorePart()
+    selection: "CorePart[Selection]" = CorePart()
+    signals: "CorePart[Signals]" = CorePart()
+    alarms: "CorePart[Alarms]" = CorePart()
+    ending: "CorePart[Ending]" = CorePart()
+    people: "CorePart[People]" = CorePart()
+    notice: "CorePart[Interruption]" = CorePart()
+    plans: "CorePart[Plans]" = CorePart()
+    ledger: "CorePart[Ledger]" = CorePart()
+    announcement: "CorePart[Announcement]" = CorePart("incident")
+    attempt: "CorePart[Attempt]" = CorePart("incident")
 
     @property
     def state(self) -> State:

@@ -34,7 +34,7 @@ class Patience(NamedTuple):
     once: bool
 
 
-class Look(NamedTuple):
+class WatchRules(NamedTuple):
     """How the watcher looks, and at what; ``users_for``: seconds for which a key that was pressed counts, 0 for never."""
 
     interval: float
@@ -52,7 +52,7 @@ class FillJob(NamedTuple):
 
     fillers: tuple[Filler, ...]
     patience: Patience
-    look: Look
+    look: WatchRules
     finish: Finish
     dry_run: bool
 
@@ -61,7 +61,7 @@ class FillWatchJob(NamedTuple):
     """What the launcher asks of the watcher."""
 
     origin: Origin
-    look: Look
+    look: WatchRules
     finish: Finish
 
 

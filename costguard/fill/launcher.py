@@ -24,7 +24,7 @@ from costguard.tree.ending import Ending
 from costguard.tree.jobs import Finish, Origin
 from costguard.tree.members import OwnTree, mark_of
 from costguard.tree.processes import Process, find, named
-from costguard.tree.signals import Received, Signals, become_subreaper, ended_children
+from costguard.tree.signals import BlockedSignals, Received, become_subreaper, ended_children
 from costguard.tree.speech import Speech, fill_standard
 from costguard.tree.watching import STOOD_STILL, Watching
 
@@ -66,7 +66,7 @@ class Launcher:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
         heeded = [number for number in _LEAVE if signal.getsignal(number) is not signal.SIG_IGN]  # not those of nohup
-        self._signals = Signals([*heeded, signal.SIGCHLD], _UNHEEDED)
+        self._signals = BlockedSignals([*heeded, signal.SIGCHLD], _UNHEEDED)
         become_subreaper()
         self._tree = OwnTree()
         own = find(os.getpid())

@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from costguard.background import INITIAL_NAMESPACE
 from costguard.engine.observation import Known, Reading
 from costguard.engine.words import percent
-from costguard.fill.jobs import Look, State
+from costguard.fill.jobs import State, WatchRules
 from costguard.holders import MONITORS
 from costguard.tree import processes
 
@@ -46,7 +46,7 @@ def held_by(answer: Mapping[str, Any], key: str) -> Held:
         return Held(None, None, "the reader does not say who is on it")
 
 
-def judge(held: Held, reading: Reading, look: Look, known: Callable[[int], Holder]) -> tuple[State, str]:
+def judge(held: Held, reading: Reading, look: WatchRules, known: Callable[[int], Holder]) -> tuple[State, str]:
     """Whether a GPU is free, and who or what speaks against it."""
     if held.pids is None:
         return "unknown", held.why

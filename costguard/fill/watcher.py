@@ -20,7 +20,7 @@ from costguard.readers.host.sense import Moment, Place
 from costguard.readers.host.terminals import Terminals
 from costguard.readers.nvml.job import NvmlJob
 from costguard.tree.ending import end_orphaned
-from costguard.tree.machine import Machine, Pulse, first_line
+from costguard.tree.machine import Pulse, ReaderPorts, first_line
 from costguard.tree.members import Followed, put_on, watcher_mark
 from costguard.tree.processes import find
 from costguard.tree.speech import Speech, fill_standard
@@ -37,12 +37,12 @@ class Watcher:
     def __init__(self, job: FillWatchJob, words: int, speech: Speech) -> None:
         self._job, self._words, self._speech = job, words, speech
         self._poller = Poller()
-        self._machine = Machine(self._poller, speech, debug=False)
+        self._machine = ReaderPorts(self._poller, speech, debug=False)
         self._reader = ReaderProcess(self._machine, "nvml", self._reader_job)
         self._pulse = Pulse(words)
         self._followed = Followed(job.origin)
         self._tenants = Tenants(job.look.ignore, self._followed.members)
-        self._people = People(job.look.users_for, job.look.ignore_users)
+        self._people = TerminalUsers(job.look.users_for, job.look.ignore_users)
         self._trouble = namespace_trouble()
         self._devices: dict[str, Device] = {}
         self._granted: tuple[str, ...] | None = None
@@ -181,7 +181,7 @@ class Watcher:
             return
 
 
-class People:
+class TerminalUsers:
     """Who is at a terminal of this machine, where that is a reason to yield; ``unknown``: why that cannot be seen."""
 
     def __init__(self, seconds: float, ignored: tuple[str, ...]) -> None:

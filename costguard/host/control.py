@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from costguard.host.address import address
-from costguard.host.limits import Limit
+from costguard.host.limits import TokenBucket
 from costguard.host.poller import READ, WRITE, Poller
 from costguard.host.ports import HostEvent, Request
 from costguard.host.subordinate import person
@@ -74,9 +74,9 @@ class Control:
         self._server: socket.socket | None = None
         self._identity: tuple[int, int] | None = None
         self._paused_until: float | None = None
-        self._each = Limit(USER_BURST, USER_EVERY_SECONDS)
-        self._all = Limit(ALL_BURST, ALL_EVERY_SECONDS, together=True)
-        self._own = Limit(OWN_BURST, OWN_EVERY_SECONDS)
+        self._each = TokenBucket(USER_BURST, USER_EVERY_SECONDS)
+        self._all = TokenBucket(ALL_BURST, ALL_EVERY_SECONDS, together=True)
+        self._own = TokenBucket(OWN_BURST, OWN_EVERY_SECONDS)
 
     def open(self) -> str | None:
         """Listen, replacing what lies at the path; only for the holder of the lock. Returns an error message or None."""

@@ -9,7 +9,7 @@ SUBORDINATE = 65536
 """From this user id on, one person may have tens of thousands (subuid(5)); below, an administrator assigns each."""
 
 
-class Limit:
+class TokenBucket:
     """``burst`` requests at once, and one more every ``every`` seconds.
 
     ``together``: one allowance for all people, and another one for all subordinate user ids.

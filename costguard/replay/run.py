@@ -33,7 +33,7 @@ PROGRESS_EVERY = 2048
 """Turns of the loop between two reports of progress."""
 
 
-class Decision(NamedTuple):
+class TimelineEntry(NamedTuple):
     """One line of the time line. ``tick`` is the position in the trace at or before it, ``wall`` its date.
 
     ``in_doubt``: a countdown that ended between two samples was cancelled by the later one; whether work began before or
@@ -52,7 +52,7 @@ class Walked(NamedTuple):
     """What the engine decided; ``steps`` is how often it was asked."""
 
     policy: Policy
-    decisions: tuple[Decision, ...]
+    decisions: tuple[TimelineEntry, ...]
     judged: tuple[int, ...]
     state: State
     steps: int
@@ -98,7 +98,7 @@ class _Walker:
         self.policy = policy
         self.look = look  # how often a guard would have looked
         self.rules = rules_of(policy)
-        self.decisions: list[Decision] = []
+        self.decisions: list[TimelineEntry] = []
         self.steps = 0
         state = initial("replay", self.trace.name)
         self.state = step(state, Devices(0.0, self.trace.devices), policy).state
@@ -167,7 +167,7 @@ class _Walker:
             kinds.insert(0, "armed")
         if kinds:
             sentence = done.sentence
-            self.decisions += [Decision(k, wall, kind, sentence.word, str(sentence)) for kind in kinds]
+            self.decisions += [TimelineEntry(k, wall, kind, sentence.word, str(sentence)) for kind in kinds]
 
     # -- what may be left out --------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from costguard.money import Rate, rate
 from costguard.replay import fleet
 from costguard.replay.levels import Levels
 from costguard.replay.prevented import Prevented
-from costguard.replay.run import Decision, Walked
+from costguard.replay.run import TimelineEntry, Walked
 from costguard.replay.summary import ReplaySummary, Tally, total
 from costguard.replay.trace import Recording, Trace
 
@@ -52,7 +52,7 @@ class PolicyRun(NamedTuple):
         return fleet.MachineSummary(self.trace.name, self.account.summary, self.account.stops)
 
     @property
-    def decisions(self) -> tuple[Decision, ...]:
+    def decisions(self) -> tuple[TimelineEntry, ...]:
         """The time line."""
         return self.walked.decisions if self.walked is not None else ()
 
@@ -104,7 +104,7 @@ def never_stops(policy: Policy) -> str:
     return f"no stop is possible under the administrator's hold ({policy.admin_hold})" if policy.admin_hold else ""
 
 
-def line(decision: Decision, machine: str = "") -> str:
+def line(decision: TimelineEntry, machine: str = "") -> str:
     """One line of the time line."""
     return f"{date(decision.wall)}  {machine + '  ' if machine else ''}{decision.kind:<9}  {decision.sentence}"
 

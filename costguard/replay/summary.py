@@ -14,7 +14,7 @@ from costguard.engine.rules import Rules, rules_of
 from costguard.replay.levels import BUSY, QUIET, UNKNOWN, Levels, changes
 from costguard.replay.outline import Mark, Outline
 from costguard.replay.prefix_sums import BLIND, IDLE, WORK, Spent, spent
-from costguard.replay.run import Decision, Walked
+from costguard.replay.run import TimelineEntry, Walked
 
 HOUR = 3600.0
 
@@ -78,7 +78,7 @@ def account_of(times: "array[float]", found: Outline, holes: Sequence[int]) -> T
     return _count(times, spent(busy.levels, busy.changes, times, holes), found.marks)
 
 
-def _count(times: "array[float]", found: Spent, decisions: "Sequence[Decision | Mark]") -> Tally:
+def _count(times: "array[float]", found: Spent, decisions: "Sequence[TimelineEntry | Mark]") -> Tally:
     machine, all_idle = found.machine, found.idle(len(times) - 1)
     whole = times[-1] - times[0]
     stops = []

@@ -23,7 +23,7 @@ from costguard.tree.ending import Ending
 from costguard.tree.jobs import BEAT_SECONDS, Finish, Launched, LaunchJob, Origin, WatchJob, Word
 from costguard.tree.members import OwnTree, mark_of
 from costguard.tree.processes import Process, find, named, send
-from costguard.tree.signals import Received, Signals, become_subreaper, ended_children
+from costguard.tree.signals import BlockedSignals, Received, become_subreaper, ended_children
 from costguard.tree.speech import Speech, fill_standard
 from costguard.tree.watching import STOOD_STILL, Watching
 
@@ -67,7 +67,7 @@ class Launcher:
         heeded = [
             number for number in FORWARDED if signal.getsignal(number) is not signal.SIG_IGN
         ]  # not those of nohup
-        self._signals = Signals([*heeded, signal.SIGCHLD, signal.SIGCONT], [signal.SIGTTOU])
+        self._signals = BlockedSignals([*heeded, signal.SIGCHLD, signal.SIGCONT], [signal.SIGTTOU])
         become_subreaper()
         self._tree = OwnTree(group.make(f"costguard-exec-{os.getpid()}"))
         own = find(os.getpid())

@@ -14,7 +14,7 @@ from costguard.tree.jobs import BEAT_SECONDS
 from costguard.tree.speech import Speech
 
 
-class Machine:
+class ReaderPorts:
     """The part of a guard's host that a reader needs."""
 
     def __init__(self, poller: Poller, speech: Speech, *, debug: bool) -> None:

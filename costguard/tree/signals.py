@@ -23,7 +23,7 @@ class Received(NamedTuple):
     by_kernel: bool
 
 
-class Signals:
+class BlockedSignals:
     """These signals are blocked from now on, and read from ``fd``."""
 
     def __init__(self, numbers: Sequence[int], also_blocked: Iterable[int] = ()) -> None:

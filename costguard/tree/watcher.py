@@ -20,7 +20,7 @@ from costguard.process.wire import from_line, to_line
 from costguard.tree.decision import Decision, called, policy_of
 from costguard.tree.ending import end_orphaned
 from costguard.tree.jobs import Launched, WatchJob, Word
-from costguard.tree.machine import Machine, Pulse, first_line
+from costguard.tree.machine import Pulse, ReaderPorts, first_line
 from costguard.tree.members import Followed, put_on, watcher_mark
 from costguard.tree.processes import named, send
 from costguard.tree.speech import Speech, fill_standard
@@ -44,7 +44,7 @@ class Watcher:
     def __init__(self, job: WatchJob, words: int, speech: Speech) -> None:
         self._job, self._words, self._speech = job, words, speech
         self._poller = Poller()
-        self._machine = Machine(self._poller, speech, debug=job.debug)
+        self._machine = ReaderPorts(self._poller, speech, debug=job.debug)
         self._decision = Decision()
         places = {"host": {"sysfs": job.sysfs, "devfs": job.devfs}}
         self._gpus = GpuSide(self._machine, places, self._decision.state, {}, self._trouble, detached=False)

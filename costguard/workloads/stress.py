@@ -53,7 +53,7 @@ def missing_torch(python: str) -> str:
     return ""
 
 
-class Work(NamedTuple):
+class LoadPlan(NamedTuple):
     """What a load does. ``memory``: share of what is free, ``chunk``: bytes, ``load``: share of the time."""
 
     memory: float
@@ -62,7 +62,7 @@ class Work(NamedTuple):
     load: float
 
 
-class Gpu(NamedTuple):
+class TargetGpu(NamedTuple):
     """One GPU that gets a load."""
 
     key: str
@@ -100,7 +100,7 @@ def _mean(values: Sequence[float]) -> float | None:
 class Load:
     """The process that loads one GPU."""
 
-    def __init__(self, python: str, gpu: Gpu, work: Work) -> None:
+    def __init__(self, python: str, gpu: TargetGpu, work: LoadPlan) -> None:
         """Start it. Raises OSError."""
         self.gpu, self.meter = gpu, Meter()
         self.held = self.chunks = 0
@@ -202,7 +202,7 @@ class Sensors:
             self._child = None
 
 
-class Told(Exception):
+class Signalled(Exception):
     """A signal came; ``number`` says which."""
 
     def __init__(self, number: int) -> None:
@@ -210,7 +210,7 @@ class Told(Exception):
         self.number = number
 
 
-class Session:
+class Loads:
     """All loads of one `costguard stress`."""
 
     def __init__(self, sensors: Sensors) -> None:
@@ -221,7 +221,7 @@ class Session:
         self.loads: list[Load] = []
         self.began = self.ended = time.monotonic()
 
-    def start(self, python: str, gpus: Sequence[Gpu], work: Work) -> None:
+    def start(self, python: str, gpus: Sequence[TargetGpu], work: LoadPlan) -> None:
         """Start one load for each GPU. Raises OSError, and then `end` is due."""
         for gpu in gpus:
             self.loads.append(Load(python, gpu, work))

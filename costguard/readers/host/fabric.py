@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from costguard.files import names_in
 from costguard.readers.host.rates import Counter
-from costguard.readers.host.table import Table
+from costguard.readers.host.table import FirstReadable
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class _Count(NamedTuple):
     """One counter of a port: ``size`` bytes each."""
 
     size: int
-    table: Table
+    table: FirstReadable
     counter: Counter
 
 
@@ -81,6 +81,6 @@ class Fabric:
                 for name in data or [name for name in _BYTES if name.rpartition("/")[2] in names]:
                     path = f"{folder}/{name}"
                     size = _WORD if name in _DATA else 1
-                    found[path] = self._counters.get(path) or _Count(size, Table(path, limit=64), Counter())
+                    found[path] = self._counters.get(path) or _Count(size, FirstReadable(path, limit=64), Counter())
         self._counters, self._turn = found, []
         self._rates = {path: rate for path, rate in self._rates.items() if path in found}

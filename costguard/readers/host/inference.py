@@ -29,7 +29,7 @@ class Family(NamedTuple):
     options: tuple[str, ...]
 
 
-class Requests(NamedTuple):
+class RequestCounts(NamedTuple):
     """How many requests a page shows: running or waiting, and ended since the server began."""
 
     family: str
@@ -73,7 +73,7 @@ _SAMPLES = 1024
 """Of one metric."""
 
 
-def requests(page: bytes) -> Requests:
+def requests(page: bytes) -> RequestCounts:
     """The requests on a page. Raises PageError for the page of something else."""
     page = b"\n" + page
     for family in FAMILIES:
@@ -83,7 +83,7 @@ def requests(page: bytes) -> Requests:
         if family.always and values[0] is None:
             raise PageError(f"shows no requests on its {family.name} page")
         ever = sum(_sum(page, metric) or 0.0 for metric in family.ever)
-        return Requests(family.name, sum(value or 0.0 for value in values), ever)
+        return RequestCounts(family.name, sum(value or 0.0 for value in values), ever)
     raise PageError("has a page that is no known inference server's")
 
 

@@ -7,7 +7,7 @@ all but loopback count. Sources: proc_pid_net(5), sysfs-class-net of the kernel'
 
 import os
 
-from costguard.readers.host.table import Table
+from costguard.readers.host.table import FirstReadable
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Interfaces:
     """The bytes that each interface has moved; those that count."""
 
     def __init__(self, place: "Place") -> None:
-        self._table = Table(f"{place.proc}/1/net/dev", f"{place.proc}/net/dev", limit=_TABLE_BYTES)
+        self._table = FirstReadable(f"{place.proc}/1/net/dev", f"{place.proc}/net/dev", limit=_TABLE_BYTES)
         self._sys = f"{place.sys}/class/net"
         self._names: list[bytes] = []
         self._counted: frozenset[bytes] = frozenset()

@@ -16,7 +16,7 @@ TYPE_CHECKING = False  # importing typing again costs nothing, but this is how r
 if TYPE_CHECKING:
     from typing import Any
 
-    from costguard.readers.host.page import Answer
+    from costguard.readers.host.page import Fetched
 
 KERNELS = "api/kernels?no_track_activity=1"
 """Without the query every look would count as use of the server."""
@@ -183,7 +183,7 @@ class Nest:
             raise PageError("cannot be asked: another user's process listens on its port")
         raise PageError("cannot be asked: it listens on no loopback address")
 
-    def _read(self, answer: "Answer") -> None:
+    def _read(self, answer: "Fetched") -> None:
         """Take the list of kernels. Raises PageError."""
         if answer.status in (401, 403):
             raise PageError("refuses the token of its runtime file")
@@ -193,7 +193,7 @@ class Nest:
         self.trouble, self._pause, self._due = "", FIRST_PAUSE, 0.0
 
 
-def listed_in(answer: "Answer") -> Listed:
+def listed_in(answer: "Fetched") -> Listed:
     """What a list of kernels says. Raises PageError for what is none."""
     try:
         models = json.loads(answer.body)

@@ -39,7 +39,7 @@ class PageError(Exception):
         self.refused = refused
 
 
-class Answer(NamedTuple):
+class Fetched(NamedTuple):
     """A whole answer, and when it was asked for, on the boot clock."""
 
     status: int
@@ -132,7 +132,7 @@ class Page:
         except OSError as error:
             self._fail(error)
 
-    def look(self, now: float) -> Answer | None:
+    def look(self, now: float) -> Fetched | None:
         """Go on with the request under way; its answer once that is complete. Raises PageError, and the request has ended."""
         if self._asked is None:
             return None
@@ -153,7 +153,7 @@ class Page:
         self._asked, self._used = None, True
         if not (kept and self._keep):
             self.close()
-        return Answer(status, body, asked)
+        return Fetched(status, body, asked)
 
     def _fail(self, error: OSError) -> None:
         import errno

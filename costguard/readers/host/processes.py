@@ -9,7 +9,7 @@ Sources: proc_pid_stat(5), proc_loadavg(5) (its last field), proc(5) (``hidepid`
 import os
 from typing import NamedTuple
 
-from costguard.readers.host.table import Table
+from costguard.readers.host.table import FirstReadable
 from costguard.readers.host.text import read
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
@@ -64,7 +64,7 @@ class Processes:
         self._dead: dict[int, None] = {}  # numbers behind which nobody lives, in turn: nobody has asked how they ended
         self._turn: list[int] = []  # who is read again in his turn
         self._until_turn = TURN_EVERY  # looks
-        self._load = Table(f"{place.proc}/loadavg", limit=256)
+        self._load = FirstReadable(f"{place.proc}/loadavg", limit=256)
         self._last: int | None = None  # the last number that was given out, where that can be known
         self._tried: int | None = None  # the last number that was tried twice
         self._numbered = True  # whether its numbers are those that the kernel gives out where this process is

@@ -11,7 +11,7 @@ import os
 from costguard.readers.host.processes import Process
 from costguard.readers.host.rates import LONGEST, Counter, Level
 from costguard.readers.host.sense import NOT_YET, Activity, Sight
-from costguard.readers.host.table import Table
+from costguard.readers.host.table import FirstReadable
 from costguard.readers.host.text import amount, duration, read
 from costguard.readers.host.users import Users
 
@@ -58,7 +58,7 @@ class _Meter:
 
     def __init__(self, pid: int, path: str) -> None:
         self.pid, self.path = pid, path
-        self._table = Table(path, limit=4096)
+        self._table = FirstReadable(path, limit=4096)
         self.counter = Counter()
         self.rate: float | None = None
 

@@ -11,7 +11,7 @@ PIECE = 8192
 """Bytes asked for at once: the kernel gives out a page at most."""
 
 
-class Table:
+class FirstReadable:
     """The first of these files that can be read."""
 
     def __init__(self, *paths: str, limit: int = FILE_BYTES) -> None:

@@ -12,7 +12,7 @@ from costguard.readers.host.fabric import Fabric
 from costguard.readers.host.interfaces import Interfaces
 from costguard.readers.host.rates import LONGEST, SHORTEST, Counter, Level
 from costguard.readers.host.sense import NOT_YET, Activity, Sight
-from costguard.readers.host.table import Table
+from costguard.readers.host.table import FirstReadable
 from costguard.readers.host.text import amount, duration
 from costguard.readers.host.upkeep import Upkeep
 from costguard.readers.host.users import Users
@@ -51,7 +51,7 @@ class Traffic:
         self._names: dict[str, tuple[str, str]] = {}  # of what counts: who, and of which user
         self._culprit = Culprit(place, Users(place))
         self._interfaces, self._fabric = Interfaces(place), Fabric(place)
-        self._vmstat, self._page = Table(f"{place.proc}/vmstat"), os.sysconf("SC_PAGE_SIZE")
+        self._vmstat, self._page = FirstReadable(f"{place.proc}/vmstat"), os.sysconf("SC_PAGE_SIZE")
         self._read, self._dirty, self._out = Counter(), Counter(), Counter()
         self._cards: dict[str, tuple[Counter, Counter]] = {}  # by interface: received and sent
         self._upkeep = Upkeep(settings["ignore"], place)

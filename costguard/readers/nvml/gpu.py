@@ -11,7 +11,7 @@ from costguard.readers.nvml.learnt import Learnt
 from costguard.readers.nvml.library import ENGINES, Nvml
 from costguard.readers.nvml.mig import Divided
 from costguard.readers.nvml.power import PowerMeter
-from costguard.readers.nvml.traffic import Traffic, Users
+from costguard.readers.nvml.traffic import BytesMoved, ProcessUse
 
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ class Gpu:
         self.index: int | None = index
         self.name = _text("name", nvml.name, handle)
         self.uuid = _text("UUID", nvml.uuid, handle)
-        self._traffic = Traffic(nvml, handle)
-        self._users = Users(nvml, handle)
+        self._traffic = BytesMoved(nvml, handle)
+        self._users = ProcessUse(nvml, handle)
         self._gpm = Gpm(nvml, handle)
 
     def close(self) -> None:

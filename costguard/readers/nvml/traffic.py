@@ -22,7 +22,7 @@ _MIB = {field: 1 << 10 if field in _LINKS else 1 << 20 for field in _NAMES}  # w
 _PARTS = ("of the SMs", "of the memory bandwidth", "of the encoder", "of the decoder")
 
 
-class Traffic:
+class BytesMoved:
     """The byte counters of one GPU, as rates between two reads."""
 
     def __init__(self, nvml: Nvml, handle: "Handle") -> None:
@@ -85,7 +85,7 @@ class Traffic:
                 self._fields = self._every if numbers == _ALL else Counters(numbers, _LINKS)
 
 
-class Users:
+class ProcessUse:
     """The use that single processes make of a GPU, as the driver sampled it. Never the only sign: it fails both ways."""
 
     def __init__(self, nvml: Nvml, handle: "Handle") -> None:

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from costguard.engine.observation import Known, Reading, Unknown
-from costguard.fill.jobs import Look
+from costguard.fill.jobs import WatchRules
 from costguard.fill.tenants import Held, Holder, Tenants, held_by, judge
 from costguard.tree import processes
 from costguard.tree.processes import find
 
-PRESENCE = Look(1.0, "processes", 0.05, (), 0.0, ())
+PRESENCE = WatchRules(1.0, "processes", 0.05, (), 0.0, ())
 LOAD = PRESENCE._replace(by="load")
 REST, WORK = Known(0.0, (), 1.0, "0 %"), Known(0.4, (), 1.0, "40 %")
 
@@ -67,7 +67,7 @@ def test_by_load_whoever_uses_it_is_somebody(
 
 
 @pytest.mark.parametrize("look", [PRESENCE, LOAD])
-def test_lists_that_are_not_given_are_unknown(look: Look) -> None:
+def test_lists_that_are_not_given_are_unknown(look: WatchRules) -> None:
     """For the reason that the reader gives."""
     assert judge(Held(None, None, "no permission"), REST, look, known) == ("unknown", "no permission")
 

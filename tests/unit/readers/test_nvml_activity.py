@@ -8,7 +8,7 @@ import pytest
 from costguard.readers.nvml.codes import NvmlError
 from costguard.readers.nvml.gpm import Gpm
 from costguard.readers.nvml.mig import AT_ONCE, Divided
-from costguard.readers.nvml.traffic import Traffic, Users
+from costguard.readers.nvml.traffic import BytesMoved, ProcessUse
 from tests.unit.readers.driver import Board, Metrics
 
 TICK = 10.0
@@ -193,7 +193,7 @@ def test_an_instance_is_as_busy_as_its_busiest_part(board: Board, metrics: Metri
 def test_a_tenth_of_a_second_is_enough(board: Board) -> None:
     """For two samples, and for two looks at bytes: the library's own limit."""
     board.supported, board.metrics, board.fields = (0, 1), STILL, {197: (1, 0, 0)}
-    gpm, traffic = Gpm(board.nvml, board.handle), Traffic(board.nvml, board.handle)
+    gpm, traffic = Gpm(board.nvml, board.handle), BytesMoved(board.nvml, board.handle)
     gpm.read(0.1)
     gpm.read(0.2)
     assert gpm.covers == 0.1
@@ -313,13 +313,13 @@ LINKS = {138: "NVLink out", 139: "NVLink in", 140: "NVLink out", 141: "NVLink in
 
 def test_before_the_first_look_nothing_is_known(board: Board) -> None:
     """There may be counters."""
-    traffic = Traffic(board.nvml, board.handle)
+    traffic = BytesMoved(board.nvml, board.handle)
     assert (traffic.available, traffic.known, traffic.still) == (True, False, False)
 
 
-def moving(board: Board, fields: dict[int, tuple[int, int, int]], now: float = 1000.0) -> Traffic:
+def moving(board: Board, fields: dict[int, tuple[int, int, int]], now: float = 1000.0) -> BytesMoved:
     board.fields = fields
-    traffic = Traffic(board.nvml, board.handle)
+    traffic = BytesMoved(board.nvml, board.handle)
     assert traffic.read(now) == []
     return traffic
 
@@ -428,12 +428,12 @@ Rows = Sequence[tuple[int, int, tuple[int, int, int, int]]]
 def test_the_busiest_process(board: Board, rows: Rows, signs: list[str]) -> None:
     """By the most that it uses of anything; more than all of it is garbage."""
     board.users = (0, list(rows))
-    assert Users(board.nvml, board.handle).read() == signs
+    assert ProcessUse(board.nvml, board.handle).read() == signs
 
 
 def test_what_was_told_is_not_told_again(board: Board) -> None:
     """Only what is newer than the newest that was seen, garbage left out."""
-    users = Users(board.nvml, board.handle)
+    users = ProcessUse(board.nvml, board.handle)
     board.users = (0, [(1, 50, (9, 0, 0, 0)), (2, 40, (8, 0, 0, 0)), (3, 900, (200, 0, 0, 0))])
     assert users.read() == ["process 1 uses 9 % of the SMs"]
     assert users.read() == []
@@ -450,7 +450,7 @@ def test_only_newer_use_is_asked_for(board: Board) -> None:
         return Board._use(board, to, count, since)
 
     board._use = answer  # type: ignore[method-assign] # the driver's, not ours
-    users = Users(board.nvml, board.handle)
+    users = ProcessUse(board.nvml, board.handle)
     board.users = (0, [(1, 50, (1, 0, 0, 0)), (1, 30, (1, 0, 0, 0))])
     users.read()
     board.users = (6, [])
@@ -463,7 +463,7 @@ def test_only_newer_use_is_asked_for(board: Board) -> None:
 @pytest.mark.parametrize("code", [*ABSENT, 1, 15, 999])
 def test_use_by_process_that_is_not_there_or_fails(board: Board, code: int) -> None:
     """Left out until somebody says that it may be there, or unknown."""
-    users = Users(board.nvml, board.handle)
+    users = ProcessUse(board.nvml, board.handle)
     board.users = (code, [])
     if code in ABSENT:
         assert (users.read(), users.available) == ([], False)

@@ -9,7 +9,7 @@ from hypothesis import strategies as some
 from costguard.readers.host.inference import family_of, ports_of, requests
 from costguard.readers.host.kernels import connection_file
 from costguard.readers.host.nest import QUIET, listed_in
-from costguard.readers.host.page import Answer, PageError, parse
+from costguard.readers.host.page import Fetched, PageError, parse
 from costguard.readers.host.serving import parts
 
 HEADS = some.sampled_from([
@@ -54,7 +54,7 @@ def test_a_page_shows_counts_or_is_none(lines: list[tuple[bytes, bytes]]) -> Non
 def test_a_list_of_kernels_is_one_or_is_none(value: object) -> None:
     """Busy only where it says so, quiet only where every state is known."""
     with suppress(PageError):
-        found = listed_in(Answer(200, json.dumps(value).encode(), 1.0))
+        found = listed_in(Fetched(200, json.dumps(value).encode(), 1.0))
         assert isinstance(value, list)
         states = [str(model["execution_state"]) for model in value]
         assert bool(found.busy) is ("busy" in states)
@@ -65,7 +65,7 @@ def test_a_list_of_kernels_is_one_or_is_none(value: object) -> None:
 def test_bytes_are_no_list_of_kernels(body: bytes) -> None:
     """Most are none; none ends the sense."""
     with suppress(PageError):
-        assert listed_in(Answer(200, body, 1.0)).busy == set()
+        assert listed_in(Fetched(200, body, 1.0)).busy == set()
 
 
 @given(

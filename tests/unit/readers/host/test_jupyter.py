@@ -13,7 +13,7 @@ from costguard.readers.host.errand import Errand
 from costguard.readers.host.errand_jobs import RuntimeJob
 from costguard.readers.host.jupyter import ACTIVE, SERVERS_OF_A_USER, Jupyter
 from costguard.readers.host.nest import FIRST_PAUSE, listed_in
-from costguard.readers.host.page import Answer, PageError
+from costguard.readers.host.page import Fetched, PageError
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.runtime_file import find, folders
 from costguard.readers.host.sense import Moment, Place, Sight
@@ -234,7 +234,7 @@ def test_a_state_that_nobody_knows_is_unknown(world: World, start: Make) -> None
 def test_names_of_kernels_are_harmless(name: str) -> None:
     """A user may call his kernel anything: it is cut, and has no words about somebody else."""
     models = [{"id": "1", "name": name, "execution_state": "busy"}]
-    (found,) = listed_in(Answer(200, json.dumps(models).encode(), 1.0)).busy
+    (found,) = listed_in(Fetched(200, json.dumps(models).encode(), 1.0)).busy
     assert found.isascii()
     assert found.isprintable()
     assert " " not in found
@@ -251,13 +251,13 @@ def test_names_of_kernels_are_harmless(name: str) -> None:
 def test_a_list_of_kernels_may_be_anything(body: str) -> None:
     """A user can let his server answer what he likes: unknown, and no other user's notebook suffers."""
     with pytest.raises(PageError):
-        listed_in(Answer(200, body.encode(), 1.0))
+        listed_in(Fetched(200, body.encode(), 1.0))
 
 
 def test_a_server_cannot_fill_the_memory_with_names(world: World) -> None:
     """Many names at once are one, and so are many over time."""
     models = [{"id": str(number), "name": f"k{number}", "execution_state": "busy"} for number in range(300)]
-    assert listed_in(Answer(200, json.dumps(models).encode(), 1.0)).busy == {"of many names"}
+    assert listed_in(Fetched(200, json.dumps(models).encode(), 1.0)).busy == {"of many names"}
     sense = Jupyter({"quiet_for": 600.0}, world.place)
     for number in range(1000):
         sense._note(f"kernel k{number} of ann's Jupyter", "was busy", "without a busy cell", 5000.0, "ann")

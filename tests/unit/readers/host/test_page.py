@@ -10,7 +10,7 @@ import pytest
 import trustme
 
 from costguard.readers.host import page as module
-from costguard.readers.host.page import Answer, Page, PageError, is_loopback, parse
+from costguard.readers.host.page import Fetched, Page, PageError, is_loopback, parse
 from tests.unit.readers.host.servers import WITHIN, Script, Server, flood, page, raw, silence
 
 Serve = Callable[[Script], Server]
@@ -32,7 +32,7 @@ def serve() -> Iterator[Serve]:
         one.close()
 
 
-def asked(one: Page, now: float = NOW) -> Answer:
+def asked(one: Page, now: float = NOW) -> Fetched:
     """Ask, and go on whenever something comes."""
     one.ask(now)
     end = time.monotonic() + WITHIN
@@ -59,7 +59,7 @@ def test_a_page_is_read_over_several_looks(serve: Serve) -> None:
     assert one.asked == NOW
     assert one.look(NOW) is None
     select.select([one.fileno()], [], [], WITHIN)
-    assert one.look(NOW + 10.0) == Answer(200, b"hello", NOW)
+    assert one.look(NOW + 10.0) == Fetched(200, b"hello", NOW)
     assert one.look(NOW + 10.0) is None
     head = server.requests[0].split(b"\r\n")
     assert head[0] == b"GET /x?y=1 HTTP/1.1"
@@ -147,7 +147,7 @@ def test_an_answer_that_lay_there_through_a_suspension_counts(serve: Serve) -> N
     one.ask(NOW)
     one.look(NOW)
     select.select([one.fileno()], [], [], WITHIN)
-    assert one.look(NOW + 3600.0) == Answer(200, b"ok", NOW)
+    assert one.look(NOW + 3600.0) == Fetched(200, b"ok", NOW)
 
 
 def test_nobody_listens() -> None:

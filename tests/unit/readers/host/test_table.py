@@ -8,7 +8,7 @@ import pytest
 
 from costguard.readers.host.sense import Moment, Place
 from costguard.readers.host.senses import SENSES
-from costguard.readers.host.table import Table
+from costguard.readers.host.table import FirstReadable
 from costguard.readers.host.text import read
 
 
@@ -25,7 +25,7 @@ def opened() -> set[str]:
 
 def test_a_file_of_the_kernel_stays_open_and_is_read_anew() -> None:
     """It says what is true now, not when it was opened."""
-    table = Table("/proc/self/nothing", "/proc/self/stat")
+    table = FirstReadable("/proc/self/nothing", "/proc/self/stat")
     before = table.read()
     mine = f"/proc/{os.getpid()}/stat"
     assert mine in opened()
@@ -39,7 +39,7 @@ def test_a_file_of_the_kernel_stays_open_and_is_read_anew() -> None:
 
 def test_a_table_of_many_pages_is_read_to_its_end(tmp_path: Path) -> None:
     """The first time and later, whatever the kernel gives out at once."""
-    table = Table("/proc/self/smaps", limit=1 << 22)
+    table = FirstReadable("/proc/self/smaps", limit=1 << 22)
     for _ in range(2):
         found = table.read()
         assert len(found) > 20_000
@@ -47,15 +47,15 @@ def test_a_table_of_many_pages_is_read_to_its_end(tmp_path: Path) -> None:
         assert found.rstrip().rpartition(b"\n")[2].startswith(b"VmFlags")
     plain = tmp_path / "plain"
     plain.write_bytes(b"x" * 100_000)
-    assert Table(str(plain), limit=1 << 20).read() == read(str(plain), 1 << 20) == b"x" * 100_000
-    assert len(Table(str(plain), limit=5000).read()) == 5000
+    assert FirstReadable(str(plain), limit=1 << 20).read() == read(str(plain), 1 << 20) == b"x" * 100_000
+    assert len(FirstReadable(str(plain), limit=5000).read()) == 5000
 
 
 def test_another_file_is_opened_each_time(tmp_path: Path) -> None:
     """Somebody may put another one in its place."""
     file, other = tmp_path / "file", tmp_path / "other"
     file.write_text("one")
-    table = Table(str(file))
+    table = FirstReadable(str(file))
     assert table.read() == b"one"
     other.write_text("two")
     other.replace(file)
@@ -71,7 +71,7 @@ def test_what_is_gone_is_an_error_and_no_old_number() -> None:
     if child == 0:
         time.sleep(60)
         os._exit(0)
-    table = Table(f"/proc/{child}/stat")
+    table = FirstReadable(f"/proc/{child}/stat")
     assert table.read().startswith(str(child).encode())
     os.kill(child, 9)
     os.waitpid(child, 0)
