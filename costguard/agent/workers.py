@@ -104,9 +104,8 @@ class Workers:
         self._running: list[Worker] = []
         self._busy_until: dict[str, float] = {}  # by channel: when its service may be asked again
         self._quota: Quota | None = None  # made, and loaded, with the first message that leaves the machine
-        self._lately: deque[Draft] = deque(
-            maxlen=LATELY_KEPT
-        )  # messages in their order, of their facts the incident alone
+        # messages in their order, of their facts the incident alone
+        self._lately: deque[Draft] = deque(maxlen=LATELY_KEPT)
         self._redelivery: Redelivery | None = None  # made, and loaded, when a channel has failed
         self.price: Mapping[str, object] = {}
         """This machine's price, from the last plan that asked the cloud for it."""
@@ -423,7 +422,7 @@ class Workers:
         self._busy_until.update({name: now + wait for name, wait in answer.waits.items()})
         if (
             worker.job is not None and not worker.effect
-        ):  # the engine has not asked for it, so nobody else keeps what became of it
+        ):  # not asked for by the engine: nobody else keeps what became of it
             self._keep(worker.job, answer)
         if answer.failed and worker.job is not None:
             self._again(worker.job, answer, now, worker.written)

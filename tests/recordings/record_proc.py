@@ -1,14 +1,19 @@
 """Record what /proc shows of ordinary things that need no machine: `sudo python -m tests.recordings.record_proc FILE`, two minutes.
 
 A tmux that ann has forgotten, an agent that sends its metrics every 10 s to another host, a container that sleeps, the prober of a
-monitor that starts a shell each 10 s. In a world of its own, so that the files tell nothing of the machine that they were made on.
+monitor that starts a shell each 10 s, a log to which a line is written each second, and two SSH sessions of ann's that are open, one with
+a shell, one without: nothing moves in them but keep-alives, of both ends every 5 s. In a world of its own, so that the files tell nothing
+of the machine that they were made on; but the disks' counters are the machine's, so nobody else may work there meanwhile.
 """
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 from tests.recordings.record_story import OWN_WORLD, other_host
 from tests.unit.readers.host.notebooks import OTHER
@@ -18,6 +23,10 @@ FILES = ("stat", "status", "io", "cmdline")
 KNOWN = ("->/usr/", "->/bin/", "->/dev/", "->/proc/")
 STATUS = ("Name:", "Tgid:", "Pid:", "Uid:", "NSpid:")
 AGENT = "import socket, time\nline = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nwhile True: line.sendto(bytes(500), ('10.77.0.2', 9)); time.sleep(10)"
+LOGGER = "import os, sys, time\nlog = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)\nwhile True: os.write(log, b'x' * 119 + b'\\n'); os.fsync(log); time.sleep(1)"
+DISKS = ("pgpgin ", "pgpgout ", "nr_dirtied ")  # of /proc/vmstat
+SSH_PORT = 2222
+FOLDER = f"{tempfile.gettempdir()}/recorded"
 PROBER = "while :; do sh -c 'cat /proc/loadavg > /dev/null; sleep 1'; sleep 9; done"
 
 
@@ -33,6 +42,9 @@ def text(path: str) -> str:
 def seen() -> dict[str, str]:
     """Every file that senses read, by its path below /proc; a link begins with an arrow."""
     found = {"1/net/dev": text("/proc/1/net/dev"), "loadavg": text("/proc/loadavg")}
+    found["vmstat"] = "x 1\n" + "".join(
+        [row for row in text("/proc/vmstat").splitlines(keepends=True) if row.startswith(DISKS)]
+    )
     for pid in filter(str.isdigit, os.listdir("/proc")):
         for name in FILES if pid != "1" else FILES[:2]:  # the first one is this recorder
             found[f"{pid}/{name}"] = text(f"/proc/{pid}/{name}")
@@ -47,8 +59,9 @@ def seen() -> dict[str, str]:
 
 
 def _plain(what: str) -> str:
-    """Without where this Python lies, and where what it says goes."""
-    for own, plain in ((sys.executable, "python3"), (os.path.realpath(sys.executable), "/usr/bin/python3")):
+    """Without where this Python and the files of this lie, and where what it says goes."""
+    python = os.path.realpath(sys.executable)
+    for own, plain in ((sys.executable, "python3"), (python, "/usr/bin/python3"), (FOLDER, "/srv/recorded")):
         what = what.replace(own, plain)
     return what if not what.startswith("->/") or what.startswith(KNOWN) else "->/var/log/it"
 
@@ -60,9 +73,42 @@ def _listed(folder: str) -> list[str]:
         return []
 
 
+def sshd(folder: Path) -> None:
+    """A daemon, and two sessions of ann's, with keep-alives of both ends."""
+    users = (f"ann:x:{OTHER}:{OTHER}::/:/bin/bash", "sshd:x:101:65534::/run/sshd:/usr/sbin/nologin")
+    (folder / "passwd").write_text("\n".join(("root:x:0:0::/root:/bin/sh", *users, "")))
+    subprocess.run(["mount", "--bind", folder / "passwd", "/etc/passwd"], check=True)
+    Path("/run/sshd").mkdir(exist_ok=True)
+    for key in ("host", "ann"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
+    settings = f"-p{SSH_PORT} -hHOST -oAuthorizedKeysFile=KEYS -oStrictModes=no -oUsePAM=no -oClientAliveInterval=5 -oPidFile=none"
+    settings = settings.replace("HOST", str(folder / "host")).replace("KEYS", str(folder / "ann.pub"))
+    subprocess.Popen(["/usr/sbin/sshd", "-D", "-f/dev/null", *settings.split()])
+    time.sleep(1.0)
+    options = f"-F/dev/null -p{SSH_PORT} -i{folder}/ann -oStrictHostKeyChecking=no -oUserKnownHostsFile=/dev/null"
+    for kind in (["-tt"], ["-N"]):
+        alive = "-oServerAliveInterval=5"
+        subprocess.Popen(
+            ["ssh", *options.split(), alive, *kind, "ann@127.0.0.1"],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+    time.sleep(3.0)
+
+
 def record(out: str) -> None:
     """In a world of its own."""
+    folder = Path(FOLDER)
+    folder.mkdir()
+    try:
+        _record(out, folder)
+    finally:
+        shutil.rmtree(folder)
+
+
+def _record(out: str, folder: Path) -> None:
     other_host()
+    sshd(folder)
+    folder.chmod(0o777)  # ann's tmux has its socket there
     as_ann = [
         "setpriv",
         f"--reuid={OTHER}",
@@ -74,7 +120,7 @@ def record(out: str) -> None:
         "TERM=dumb",
     ]
     subprocess.run(
-        [*as_ann, "tmux", "-S", f"/tmp/.forgotten-{time.time():.0f}", "new-session", "-d", "/bin/bash --norc"],
+        [*as_ann, "tmux", "-S", folder / "forgotten", "new-session", "-d", "/bin/bash --norc"],
         check=True,
     )
     for command in (
@@ -82,6 +128,7 @@ def record(out: str) -> None:
         [sys.executable, "-I", "-S", "-c", AGENT],
         ["unshare", "--pid", "--fork", "sleep", "infinity"],
         ["sh", "-c", PROBER],
+        [sys.executable, "-I", "-S", "-c", LOGGER, str(folder / "log")],
     ):
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     time.sleep(5.0)

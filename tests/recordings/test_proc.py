@@ -4,7 +4,7 @@ import json
 import os
 import pty
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 RECORDED = json.loads(Path(__file__).with_name("proc.json").read_text())
 EVERY, LOOKS = RECORDED["every"], RECORDED["looks"]
 STAT_TERMINAL, STAT_START = 4, 19  # fields behind the name
+COUNTERS = ("/net/dev", "/io", "vmstat")
 RATES = 115.0
 """Seconds from look to look of a day, in which the recording goes on at its own pace."""
 
@@ -46,7 +47,6 @@ class Machine:
         self.first: dict[str, str] = {}
         self.now: dict[str, str | None] = {}
         self.written: dict[str, str] = {}
-        self.tree.write("proc/vmstat", "x 1\npgpgin 1\npgpgout 1\nnr_dirtied 1\n")
         self.tree.write("proc/90/net/tcp", "  sl  local_address rem_address\n")  # nothing listens
         modules = {row.name: (row.module, row.kind) for row in SENSES}
         self.senses: dict[str, Sense] = {}
@@ -80,7 +80,7 @@ class Machine:
             self.written.pop(path, None)
             file.unlink(missing_ok=True)
             return
-        if not path.endswith(("/net/dev", "/io")) and self.written.get(path) == what:
+        if not path.endswith(COUNTERS) and self.written.get(path) == what:
             return
         self.written[path] = what
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -91,7 +91,7 @@ class Machine:
             return
         if path.endswith("/stat"):
             what = self.stat(what)
-        elif path.endswith(("/net/dev", "/io")) and rounds and path in self.first:
+        elif path.endswith(COUNTERS) and rounds and path in self.first:
             what = gone_on(what, self.first[path], self.last[path], rounds)
         file.write_text(what)
 
@@ -148,24 +148,57 @@ def test_a_day_of_it_keeps_nothing_up(tmp_path: Path, hours: int) -> None:
                 assert sight.active == (), (sense, step)
                 assert sight.unknown in {"", NOT_YET} or sense == "ssh", (sense, sight.unknown)
         sights = machine.look(EVERY)
-        assert sights["terminals"].seen == "1 terminal, not used"
-        assert {one.name for one in machine.tree.processes.all()} >= {"tmux: server", "bash", "sleep", "unshare", "sh"}
+        assert sights["terminals"].seen == "2 terminals, none used"
+        assert {one.name for one in machine.tree.processes.all()} >= {
+            "tmux: server",
+            "bash",
+            "sleep",
+            "unshare",
+            "sh",
+            "sshd",
+        }
 
 
-@pytest.mark.parametrize("sense", ["terminals", "traffic"])
-def test_the_same_sees_who_is_there(tmp_path: Path, sense: str) -> None:
+def types(machine: Machine, looks: int) -> None:
+    """Once, on the terminal itself."""
+    del machine, looks
+
+
+def more(machine: Machine, path: str, name: str, each: int, looks: int) -> None:
+    """A counter has grown by so much more in each look."""
+    table = machine.tree.proc / path
+    before, _, rest = table.read_text().partition(name)
+    value, end = re.split(r"(?<=\d)(?=\D)", rest.lstrip(), maxsplit=1)
+    table.write_text(f"{before}{name} {int(value) + looks * each}{end}")
+
+
+def session() -> str:
+    """The process of ann's session with a shell, by the name that the daemon gave it."""
+    files = LOOKS[0].items()
+    return str(next(path.partition("/")[0] for path, what in files if what and what.startswith("sshd: ann@pts/")))
+
+
+SIGNS: dict[str, tuple[str, int, Callable[[Machine, int], None]]] = {
+    "typed": ("terminals", 20, types),
+    "a download": ("traffic", 21, lambda machine, looks: more(machine, "1/net/dev", "eth0:", 10_000_000, looks)),
+    "disks read": ("traffic", 21, lambda machine, looks: more(machine, "vmstat", "pgpgin", 10_000, looks)),
+    "sftp": ("ssh", 21, lambda machine, looks: more(machine, f"{session()}/io", "rchar:", 10_000_000, looks)),
+}
+"""The sense that sees it, from which look on, and what is there at each."""
+
+
+@pytest.mark.parametrize("sign", SIGNS)
+def test_the_same_sees_who_is_there(tmp_path: Path, sign: str) -> None:
     """Else a day of silence would prove nothing."""
+    sense, seen_from, happens = SIGNS[sign]
     with terminal() as (mine, theirs, name):
         machine = Machine(tmp_path, name)
         for step in range(30):
             machine.play(step)
-            if step >= 20 and sense == "traffic":
-                table = machine.tree.proc / "1/net/dev"
-                before, name_of, row = table.read_text().partition("eth0:")
-                received, rest = row.split(None, 1)
-                table.write_text(f"{before}{name_of} {int(received) + (step - 19) * 10_000_000} {rest}")
-            if step == 20 and sense == "terminals":
+            if step >= 20:
+                happens(machine, step - 19)
+            if step == 20 and happens is types:
                 os.write(mine, b"x\n")
                 os.read(theirs, 10)
             active = [one for one, sight in machine.look(EVERY).items() if sight.active]
-            assert active == ([sense] if step >= (20 if sense == "terminals" else 21) else []), step
+            assert active == ([sense] if step >= seen_from else []), step
