@@ -116,9 +116,14 @@ def _alike(report: Report, *, merged: bool) -> RenderableType:
         alike.setdefault((*key, gpu.colour), []).append(gpu)
     table = Table.grid(padding=(0, 2, 0, 0))
     for (state, *_), rows in alike.items():
+        of_all = {gpu.state for gpu in rows}  # one that is alone in its state keeps since when
         loads = sorted({gpu.load for gpu in rows if gpu.load is not None})
         load = " to ".join(dict.fromkeys(map(percent, (loads[0], loads[-1])))) if loads else percent(None)
-        table.add_row(joined([gpu.label for gpu in rows]), Text(state, style=rows[0].colour), load)
+        table.add_row(
+            joined([gpu.label for gpu in rows]),
+            Text(of_all.pop() if len(of_all) == 1 else state, style=rows[0].colour),
+            load,
+        )
     return table
 
 
