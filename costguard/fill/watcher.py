@@ -195,8 +195,9 @@ class TerminalUsers:
         """Whoever typed lately, and where; empty for nobody."""
         if self._sense is None:
             return ""
-        self._processes.look()
-        sight = self._sense.look(Moment(boot_clock(), time.time()), self._processes)
+        now = Moment(boot_clock(), time.time())
+        self._processes.look(now.boot)
+        sight = self._sense.look(now, self._processes)
         self.unknown = f"who is at a terminal cannot be seen: {sight.unknown}" if sight.unknown else ""
         return ", ".join(sorted({one.who for one in sight.active})[:3])
 

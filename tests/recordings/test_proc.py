@@ -13,7 +13,7 @@ import pytest
 
 from costguard.readers.host.sense import NOT_YET, Moment, Sight
 from costguard.readers.host.senses import SENSES
-from tests.unit.readers.host.tree import BOOTED, Tree
+from tests.unit.readers.host.tree import BOOTED, Tree, look_as_reader
 
 if TYPE_CHECKING:
     from costguard.readers.host.sense import Sense
@@ -106,9 +106,9 @@ class Machine:
 
     def look(self, seconds: float) -> dict[str, Sight]:
         self.tree.now += seconds
-        self.tree.processes.look()
+        self.tree.processes.look(self.tree.now)
         moment = Moment(self.tree.now, BOOTED + self.tree.now)
-        return {name: sense.look(moment, self.tree.processes) for name, sense in self.senses.items()}
+        return {name: look_as_reader(sense, moment, self.tree.processes) for name, sense in self.senses.items()}
 
 
 def gone_on(text: str, first: str, last: str, rounds: int) -> str:

@@ -32,6 +32,11 @@ class Recognised:
         self._again: list[Process] = []
         self._found: dict[int, tuple[Process, Any]] = {}
 
+    @property
+    def settled(self) -> bool:
+        """Whether the next look reads nothing, unless a process changes."""
+        return not (self._again or self._waiting)
+
     def look(self, processes: "Processes") -> "list[tuple[Process, Any]]":
         """The recognised processes, each with what it was recognised as."""
         again, self._again = self._again, []

@@ -88,6 +88,7 @@ class Cluster:
         self._wait, self._check_at = FIRST_SECONDS, float("-inf")
         self._hidden = False
         self._active: dict[str, Activity] = {}
+        self.rests_until = 0.0
 
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
@@ -108,6 +109,8 @@ class Cluster:
             lets_go = f"{duration(self._quiet_for)} without data"
             active.append(Activity("InfiniBand", "moved data", self._moves.since, self._moves.last, lets_go))
         unknown = self._unknown(processes)
+        rests = not (active or unknown or self._ranks)
+        self.rests_until = min(self._gpus.due_at, self._fabric_at + FABRIC_SECONDS) if rests else 0.0
         return Sight(tuple(active), unknown, ALONE.seen) if active or unknown else ALONE
 
     def _unknown(self, processes: "Processes") -> str:

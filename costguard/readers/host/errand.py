@@ -45,6 +45,11 @@ def collect(now: float) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+def all_left() -> bool:
+    """Whether `collect` has nothing to do."""
+    return not _leaving
+
+
 class Errand:
     """One process of a program in `costguard.process.command_lines`, with its ``job``, and ``within`` seconds for it."""
 

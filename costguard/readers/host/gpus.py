@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from costguard.holders import MONITORS
 from costguard.readers.host.processes import Process
+from costguard.readers.host.sense import NEVER
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -66,6 +67,11 @@ class Gpus:
         """Whether there are processes whose open files are not for this user to see."""
         self.complete = False
         """Whether every process has been looked at once."""
+
+    @property
+    def due_at(self) -> float:
+        """When the next process should be looked through, on the boot clock."""
+        return self._due[0][0] if self._due else NEVER
 
     def look(self, processes: "Processes", now: float) -> "list[Holder]":
         """Go on looking, and say who holds a GPU; of this agent's own processes none does."""

@@ -7,10 +7,10 @@ Source: jupyter_server, ``/api/kernels`` (``execution_state``).
 
 import os
 
-from costguard.readers.host.errand import collect
+from costguard.readers.host.errand import all_left, collect
 from costguard.readers.host.kernels import Kernel, Kernels, shown
 from costguard.readers.host.page import RESTS_SECONDS
-from costguard.readers.host.sense import NOT_YET, Activity, Sight
+from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Sight
 from costguard.readers.host.text import read
 from costguard.readers.host.users import Users
 
@@ -53,13 +53,16 @@ class Jupyter:
         self._used: dict[tuple[int, int], tuple[float, float]] = {}  # CPU seconds of kernels, and when
         self._active: dict[str, Activity] = {}
         self._ticks = os.sysconf("SC_CLK_TCK")
+        self.rests_until = 0.0
 
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         collect(now.boot)
         kernels = self._kernels.look(processes)
         if not (kernels or self._nests or self._active or processes.unknown):
+            self.rests_until = NEVER if self._kernels.settled and all_left() else 0.0
             return NO_KERNEL
+        self.rests_until = 0.0
         by_nest: dict[tuple[str, int, int], list[Kernel]] = {}
         for kernel in kernels:
             parent = kernel.above[0] if kernel.above else kernel.process

@@ -41,6 +41,11 @@ class Kernels:
         self._proc = proc
         self._recognised = Recognised(proc, _may_be_kernel, connection_file)
 
+    @property
+    def settled(self) -> bool:
+        """Whether those that run are the same at the next look, unless a process changes."""
+        return self._recognised.settled
+
     def look(self, processes: "Processes") -> list[Kernel]:
         """Those that run now."""
         found = self._recognised.look(processes)

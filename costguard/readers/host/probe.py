@@ -5,7 +5,7 @@ other one is unknown. With ``above`` it exits with 0 and writes a number, and a 
 It only looks, so it runs in a dry run too. A short-lived process runs it (`costguard.readers.host.probe_run`).
 """
 
-from costguard.readers.host.sense import NOT_YET, Activity, Sight
+from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Sight
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ class Probe:
         self._errand: Errand | None = None
         self._unknown = NOT_YET
         self._active: Activity | None = None
+        self.rests_until = 0.0 if self._run else NEVER
 
     @property
     def _who(self) -> str:

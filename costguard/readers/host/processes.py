@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from costguard.readers.host.sense import Place
 
-LIST_EVERY = 20
-"""Looks from one listing to the next. What has ended stays in the view for so long at most."""
+LIST_SECONDS = 200.0
+"""From one listing to the next. What has ended stays in the view for so long at most."""
 
 NUMBERS_TRIED = 48
 """New numbers up to which trying each is cheaper than to list."""
@@ -31,9 +31,9 @@ next look."""
 READ_AGAIN = 2
 """Looks in a row at which a new process is read again."""
 
-TURN_EVERY, IN_TURN = 8, 8
-"""Looks after which older ones are read again, and how many: each of a hundred within a quarter of an hour. Several at once cost
-hardly more than one, as they find the processor's caches warm."""
+TURN_SECONDS, IN_TURN = 80.0, 8
+"""After which older ones are read again, and how many: each of a hundred within 17 minutes. Several at once cost hardly more than
+one, as they find the processor's caches warm."""
 
 _NAME = 15  # characters of a name that the kernel keeps
 _OVERLAP = 2  # numbers tried twice: one may have been given out whose process was not there yet
@@ -63,37 +63,37 @@ class Processes:
         self._young: dict[int, int] = {}  # new processes, with the looks for which they are read again
         self._dead: dict[int, None] = {}  # numbers behind which nobody lives, in turn: nobody has asked how they ended
         self._turn: list[int] = []  # who is read again in his turn
-        self._until_turn = TURN_EVERY  # looks
+        self._turn_at: float | None = None  # on the boot clock, None before the first look
         self._load = FirstReadable(f"{place.proc}/loadavg", limit=256)
         self._last: int | None = None  # the last number that was given out, where that can be known
         self._tried: int | None = None  # the last number that was tried twice
         self._numbered = True  # whether its numbers are those that the kernel gives out where this process is
-        self._until_list = 0  # looks
+        self._list_at = 0.0  # on the boot clock
         self.edition = 0
         """Grows with each look that found a process new, changed or gone."""
         self.unknown = ""
         """Why processes cannot be seen, or not all; empty when they can."""
 
-    def look(self) -> None:
-        """Forget what has ended and read what is new."""
+    def look(self, now: float) -> None:
+        """Forget what has ended and read what is new. ``now``: on the boot clock."""
         self._changed, self._edition_before = [], self.edition
         for pid in list(self._young):
             self._young[pid] -= 1
             self._take(pid)
             if pid not in self._found or self._young[pid] <= 0:
                 del self._young[pid]
-        self._until_list -= 1
         numbers = self._numbers()
-        if numbers is None or self._until_list <= 0:
+        if numbers is None or now >= self._list_at:
+            self._list_at = now + LIST_SECONDS
             self._list()
         else:
             for pid in numbers:
                 if pid not in self._found and os.access(f"{self._proc}/{pid}/stat", os.F_OK) and self._leads(pid):
                     self._take(pid)
-        self._until_turn -= 1
-        if self._until_turn <= 0:
-            self._until_turn = TURN_EVERY
-            self._read_in_turn()
+        if self._turn_at is None or now >= self._turn_at:
+            if self._turn_at is not None:
+                self._read_in_turn()
+            self._turn_at = now + TURN_SECONDS
 
     def all(self) -> "Iterable[Process]":
         """Every process that could be read."""
@@ -169,14 +169,13 @@ class Processes:
 
     def _list(self) -> None:
         """Read the whole list anew, and what is new in it."""
-        self._until_list = LIST_EVERY
         try:
             pids = {int(name) for name in os.listdir(self._proc) if name.isdigit()}
         except OSError as error:
             self.edition += bool(self._found)
             self._found, self._by_name, self._young, self._turn, self._dead = {}, {}, {}, [], {}
             self.unknown = f"{self._proc} cannot be read ({error.strerror})"
-            self._until_list, self._last = 0, None
+            self._list_at, self._last = 0.0, None
             return
         self.unknown = self._hidden(pids)
         for pid in self._found.keys() - pids:
@@ -184,7 +183,7 @@ class Processes:
         self._dead = {pid: None for pid in self._dead if pid in pids}
         new = sorted(pids - self._found.keys() - self._dead.keys())
         if self._found and len(new) > NEW_READ:
-            new, self._until_list = new[:NEW_READ], 0
+            new, self._list_at = new[:NEW_READ], 0.0
         for pid in [*new, *list(self._dead)[:IN_TURN]]:  # a number may be another one's by now
             self._dead.pop(pid, None)
             self._take(pid)

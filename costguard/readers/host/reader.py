@@ -18,7 +18,7 @@ from costguard.process.wire import MalformedError, from_line
 from costguard.readers import pipe
 from costguard.readers.host.job import HostJob
 from costguard.readers.host.processes import Processes
-from costguard.readers.host.sense import Moment, Place, Sight
+from costguard.readers.host.sense import NEVER, Moment, Place, Sight
 from costguard.readers.host.senses import SENSES
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
@@ -30,16 +30,15 @@ if TYPE_CHECKING:
 
 _LINE = 1 << 16  # bytes
 _WORDS = 300  # characters of each text
-_NEVER = float("inf")
 ACTIVITIES_TOLD = 16
 """Of each sense; more only say that there are more."""
 
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
-def now() -> Moment:
+def now(*, saving: bool = False) -> Moment:
     """Both clocks."""
-    return Moment(time.clock_gettime(time.CLOCK_BOOTTIME), time.time())
+    return Moment(time.clock_gettime(time.CLOCK_BOOTTIME), time.time(), saving)
 
 
 class Senses:
@@ -52,6 +51,10 @@ class Senses:
         self._settings = job.senses
         self._senses: dict[str, Sense] = {}
         self._unusable: dict[str, str] = {}
+        self._rests: dict[str, float] = {}  # until when a sense need not look, unless a process changes
+        self._processes_seen: tuple[int, str] | None = None
+        self._waiting: list[Sense] = []  # those that do not rest, and may wait for an answer
+        self._wakers: set[str] = set()  # those that may want to see something between two looks
         for name in job.senses:
             self._begin(name)
             if not asking and hasattr(self._senses.get(name), "go_on"):
@@ -66,44 +69,63 @@ class Senses:
                 raise LookupError("this version has no such sense")  # noqa: TRY301 - told as whatever else is wrong with it
             module = f"costguard.readers.host.{row.module}"
             __import__(module)
-            self._senses[name] = getattr(sys.modules[module], row.kind)(self._settings[name], self._place)
+            self._add(name, getattr(sys.modules[module], row.kind)(self._settings[name], self._place))
         except Exception as error:  # noqa: BLE001 - a bug of one sense: the others go on
             self._unusable[name] = _failure(error)
 
+    def _add(self, name: str, sense: "Sense") -> None:
+        self._senses[name] = sense
+        if hasattr(sense, "wakes"):
+            self._wakers.add(name)
+
     def look(self, moment: Moment) -> bool:
         """Look with all of them; whether anything but the moments of activity is another one than before."""
-        self._processes.look()
-        before = self.sights
-        self.sights = {name: Sight(unknown=why) for name, why in self._unusable.items()}
-        for name, sense in list(self._senses.items()):
-            try:
-                self.sights[name] = sense.look(moment, self._processes)
-            except Exception as error:  # noqa: BLE001 - a bug of one sense: it begins anew, and the others go on
-                self.sights[name] = Sight(unknown=_failure(error))
-                del self._senses[name]
-                self._begin(name)
-        return len(before) != len(self.sights) or any(
-            sight is not before[name] and _lasting(sight) != _lasting(before[name])
-            for name, sight in self.sights.items()
-        )
+        self._processes.look(moment.boot)
+        before, self._processes_seen = self._processes_seen, (self._processes.edition, self._processes.unknown)
+        rested = self._rests if before == self._processes_seen else {}
+        self._waiting = []
+        changed = False
+        for name in list(self._senses):
+            if moment.boot >= rested.get(name, 0.0):
+                changed |= self._look_with(name, moment)
+        for name, why in self._unusable.items():
+            changed |= self._take(name, Sight(unknown=why))
+        return changed
+
+    def _look_with(self, name: str, moment: Moment) -> bool:
+        """Look with one; whether it sees something else than before."""
+        sense = self._senses[name]
+        try:
+            sight = sense.look(moment, self._processes)
+        except Exception as error:  # noqa: BLE001 - a bug of one sense: it begins anew, and the others go on
+            del self._senses[name]
+            self._begin(name)
+            self._rests[name] = 0.0
+            return self._take(name, Sight(unknown=_failure(error)))
+        rests = self._rests[name] = getattr(sense, "rests_until", 0.0)
+        if rests <= moment.boot and hasattr(sense, "filenos"):
+            self._waiting.append(sense)
+        return self._take(name, sight)
+
+    def _take(self, name: str, sight: Sight) -> bool:
+        before = self.sights.get(name)
+        self.sights[name] = sight
+        return before is None or (sight is not before and _lasting(sight) != _lasting(before))
 
     def waiting(self) -> "dict[int, Callable[[Moment], None]]":
         """What senses wait for between two looks: a descriptor, and what to call when there is something to read."""
-        found = {}
-        for sense in self._senses.values():
-            for fd in getattr(sense, "filenos", tuple)():
-                found[fd] = sense.go_on  # type: ignore[attr-defined]  # whoever has the one has the other
-        return found
+        return {fd: sense.go_on for sense in self._waiting for fd in sense.filenos()}  # type: ignore[attr-defined]  # see `Sense`
 
     @property
     def wakes(self) -> float:
         """When a sense wants to see something between two looks, on the boot clock."""
-        return min((getattr(sense, "wakes", _NEVER) for sense in self._senses.values()), default=_NEVER)
+        return min([self._senses[name].wakes for name in self._wakers if name in self._senses], default=NEVER)  # type: ignore[attr-defined]  # those that have it
 
     def between(self, moment: Moment) -> None:
         """Let those see it whose time has come."""
-        for name, sense in list(self._senses.items()):
-            if getattr(sense, "wakes", _NEVER) <= moment.boot:
+        for name in self._wakers & self._senses.keys():
+            sense = self._senses[name]
+            if sense.wakes <= moment.boot:  # type: ignore[attr-defined]  # these have it
                 try:
                     sense.between(moment)  # type: ignore[attr-defined]  # whoever has the one has the other
                 except Exception:  # noqa: BLE001 - a bug of one sense: it begins anew, and says so at the next look
@@ -198,7 +220,7 @@ def serve(senses: Senses, questions: Questions, write: "Callable[[bytes], None]"
     saving = False
     told: tuple[object, object] = (None, None)  # the number of the last whole answer, and what it said
     while True:
-        moment = now()._replace(saving=saving)
+        moment = now(saving=saving)
         if number is not None and moment.boot >= due:
             changed = senses.look(moment)
             due += every
@@ -210,10 +232,12 @@ def serve(senses: Senses, questions: Questions, write: "Callable[[bytes], None]"
             elif due <= moment.boot:  # it stood still: no look is made up for
                 due = moment.boot + every
             continue
-        left = min(_NEVER if number is None else due, senses.wakes) - moment.boot
-        line = questions.next(None if left == _NEVER else left, senses.waiting())
+        wakes = senses.wakes
+        left = min(NEVER if number is None else due, wakes) - moment.boot
+        line = questions.next(None if left == NEVER else left, senses.waiting())
         if line is None:
-            senses.between(now())
+            if wakes != NEVER:
+                senses.between(now())
             continue
         if not line:
             return

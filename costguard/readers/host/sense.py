@@ -17,7 +17,9 @@ if TYPE_CHECKING:
         """One sense, with a memory of its own between looks; a restart of the reader begins it anew.
 
         Besides, one that waits for answers has ``filenos()`` and ``go_on(now)``, called when there is something to read; one that
-        wants to see something between two looks has ``wakes``, a moment of the boot clock, and ``between(now)``.
+        wants to see something between two looks has ``wakes``, a moment of the boot clock, and ``between(now)``. One that would
+        see the same again has ``rests_until``, a moment of the boot clock: before that it waits for nothing, and looks again only
+        when a process is new, changed or gone.
         """
 
         def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
@@ -75,6 +77,9 @@ class Sight(NamedTuple):
     unknown: str = ""
     seen: str = ""
 
+
+NEVER = float("inf")
+"""A moment that does not come."""
 
 NOT_YET = "not yet seen"
 """Unknown of a sense that compares two looks, after its first one."""

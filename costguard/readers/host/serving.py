@@ -84,6 +84,7 @@ class Serving:
         for url in settings["urls"]:
             self._name(url)
         self._active: dict[str, Activity] = {}
+        self.rests_until = 0.0
 
     def _name(self, url: str) -> None:
         try:
@@ -109,7 +110,9 @@ class Serving:
             self._list(now.boot, recognised, processes)
         troubles = {words for words in (processes.unknown, self._wrong, self._blind) if words}
         if not (troubles or self._spots or self._doors or self._named or self._active):
+            self.rests_until = self._list_at if self._recognised.settled else 0.0
             return NO_SERVER
+        self.rests_until = 0.0
         self._keep(troubles)
         for door in self._doors.values():
             door.look(now.boot, ask=True)

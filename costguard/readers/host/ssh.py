@@ -10,7 +10,7 @@ import os
 
 from costguard.readers.host.processes import Process
 from costguard.readers.host.rates import LONGEST, Counter, Level
-from costguard.readers.host.sense import NOT_YET, Activity, Sight
+from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Sight
 from costguard.readers.host.table import FirstReadable
 from costguard.readers.host.text import amount, duration, read
 from costguard.readers.host.users import Users
@@ -104,7 +104,7 @@ class Ssh:
         self._edition, self._looked = -1, False
         self._hidden: set[int] = set()  # processes that are not for this user to see
         self._turn: list[tuple[_Group, _Meter]] = []
-        self._sessions = 0
+        self.rests_until = 0.0
 
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
@@ -121,7 +121,9 @@ class Ssh:
             unknown = NOT_YET
         self._looked = True
         if not (active or unknown or self._groups):
+            self.rests_until = NEVER
             return NO_SESSION
+        self.rests_until = 0.0
         seen = "SSH sessions and editors are idle" if self._groups else NO_SESSION.seen
         return Sight(tuple(active), unknown, seen)
 

@@ -6,7 +6,7 @@ system is mounted; its modification time moves with output. Source: Linux, drive
 
 import os
 
-from costguard.readers.host.sense import Activity, Sight
+from costguard.readers.host.sense import NEVER, Activity, Sight
 from costguard.readers.host.text import duration, read, several
 from costguard.readers.host.users import Users
 
@@ -68,6 +68,7 @@ class Terminals:
         self._here = 0  # the file system of this machine's own pseudo terminals, 0 where that must be looked at
         self._edition: int | None = None  # of no look yet
         self._sessions: list[Process] = []  # the first process of each that has a terminal
+        self.rests_until = 0.0
 
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
@@ -77,7 +78,9 @@ class Terminals:
             self._here = 0
         if not self._sessions and not processes.unknown and self._here:
             self._known, self._looked = {}, now.boot
+            self.rests_until = NEVER
             return NO_TERMINAL
+        self.rests_until = 0.0
         found: dict[tuple[int, int, int], _Terminal] = {}
         active: dict[str, Activity] = {}
         troubles: set[str] = set()

@@ -59,12 +59,14 @@ class Traffic:
         self._unknown = NOT_YET
         self.wakes = float("inf")
         """When `between` should be called; a look may come before that."""
+        self.rests_until = 0.0
 
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         if now.boot - self._looked >= SHORTEST:
             self._measure(now, processes)
         active = [self._activity(kind, level) for kind, level in self._levels.items() if level.goes_on(now.boot)]
+        self.rests_until = 0.0 if active else self._looked + SHORTEST
         return Sight(tuple(active), self._unknown, QUIET.seen) if active or self._unknown else QUIET
 
     def between(self, now: "Moment") -> None:

@@ -11,7 +11,7 @@ from costguard.readers.host.holders import Holders
 from costguard.readers.host.named import Named
 from costguard.readers.host.sense import Moment
 from costguard.readers.host.ssh import Ssh
-from tests.unit.readers.host.tree import Tree
+from tests.unit.readers.host.tree import Tree, look_as_reader
 
 if TYPE_CHECKING:
     from costguard.readers.host.sense import Sense
@@ -106,6 +106,6 @@ def test_a_day_of_it_keeps_nothing_up(tmp_path: Path, things: Callable[[Day, flo
         if not (still and step):
             things(day, step * STEP)
         day.tree.now += STEP
-        day.tree.processes.look()
+        day.tree.processes.look(day.tree.now)
         now = Moment(day.tree.now, day.tree.now)
-        assert not [one for sense in day.senses for one in sense.look(now, day.tree.processes).active]
+        assert not [one for sense in day.senses for one in look_as_reader(sense, now, day.tree.processes).active]

@@ -20,6 +20,7 @@ from costguard.readers.host.sense import Moment, Place, Sight
 from tests.unit.readers.host.notebook_server import TOKEN
 from tests.unit.readers.host.notebooks import OTHER, ROOT, Notebook
 from tests.unit.readers.host.servers import WITHIN, answered, settle
+from tests.unit.readers.host.tree import look_as_reader
 
 STEP = 10.0
 HOUR = 3600.0
@@ -44,9 +45,9 @@ class World:
     def look(self, after: float = STEP) -> Sight:
         """One look; what it has begun ends before the next one, as it does within 10 s."""
         self.now += after
-        self.processes.look()
+        self.processes.look(self.now)
         begun = time.monotonic()
-        sight = self.sense.look(Moment(self.now, 0.0), self.processes)
+        sight = look_as_reader(self.sense, Moment(self.now, 0.0), self.processes)
         assert time.monotonic() - begun < LOOK_SECONDS
         settle(self.sense, lambda: self.sense.go_on(Moment(self.now, 0.0)), self.wait)
         answered([nest._page for nest in self.sense._nests.values() if nest._page], self.patience)
@@ -351,6 +352,15 @@ def alone(world: World, cpu_ticks: int, pid: int = 4000) -> None:
     folder.mkdir(exist_ok=True)
     (folder / "cmdline").write_bytes(b"/usr/bin/python3\0-m\0ipykernel_launcher\0--f=/run/kernel-v2-1.json\0")
     (folder / "stat").write_text(f"{pid} (python3) S 1 1 1 0 -1 0 0 0 0 0 {cpu_ticks} 0 0 0 20 0 1 0 77 0 0")
+
+
+def test_a_process_that_becomes_a_kernel_is_found_though_its_name_stays(world: World) -> None:
+    """Between fork and exec it has its parent's arguments."""
+    alone(world, 0)
+    (world.proc / "4000" / "cmdline").write_bytes(b"/usr/bin/python3\0-m\0jupyterlab\0")
+    assert world.look() == Sight(seen="no kernel runs")
+    alone(world, 0)
+    assert world.look().seen != "no kernel runs"
 
 
 def test_a_kernel_without_a_server_is_judged_by_its_cpu(world: World) -> None:

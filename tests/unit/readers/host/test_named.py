@@ -39,7 +39,7 @@ def test_what_has_ended_since_the_processes_were_looked_at_does_not_run(tree: Tr
     """The shared view forgets late."""
     sense = Named({"names": ["rsync"], "users": []}, tree.place)
     tree.process(200, "rsync")
-    tree.processes.look()
+    tree.pass_by()
     tree.ends(200)
     assert sense.look(Moment(tree.now, tree.now), tree.processes).active == ()
 

@@ -19,6 +19,7 @@ from costguard.readers.host.probe import Probe
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import NOT_YET, Activity, Moment, Place, Sight
 from tests.unit.readers.host.servers import WITHIN, settle
+from tests.unit.readers.host.tree import look_as_reader
 
 SETTINGS: dict[str, object] = {"run": [], "user": "", "every": 30.0, "timeout": 10.0, "above": None}
 PLACE = Place()
@@ -36,7 +37,7 @@ class World:
     def look(self, after: float = 10.0) -> Sight:
         self.now += after
         begun = time.monotonic()
-        sight = self.sense.look(Moment(self.now, 0.0), NO_PROCESSES)
+        sight = look_as_reader(self.sense, Moment(self.now, 0.0), NO_PROCESSES)
         assert time.monotonic() - begun < LOOK_SECONDS
         settle(self.sense, lambda: self.sense.go_on(Moment(self.now, 0.0)))
         return sight

@@ -9,15 +9,15 @@ import pytest
 
 from costguard.readers.host.processes import (
     IN_TURN,
-    LIST_EVERY,
+    LIST_SECONDS,
     NEW_READ,
     NUMBERS_TRIED,
     READ_AGAIN,
-    TURN_EVERY,
+    TURN_SECONDS,
     Processes,
 )
 from costguard.readers.host.sense import Place
-from tests.unit.readers.host.tree import OWN, Tree
+from tests.unit.readers.host.tree import OWN, STEP, Tree
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def names(processes: Processes) -> list[str]:
 def test_a_process_is_what_its_stat_says(tree: Tree) -> None:
     """Also one whose name has brackets and spaces in it."""
     tree.process(200, "a) S (b", parent=1, start=12.5, terminal=34816)
-    tree.processes.look()
+    tree.pass_by()
     process = tree.processes.get(200)
     assert process is not None
     assert process == (200, 1, 200, os.getuid(), "a) S (b", 34816, 1250)
@@ -41,22 +41,21 @@ def test_a_process_is_what_its_stat_says(tree: Tree) -> None:
 def test_what_has_not_changed_stays_the_same_object(tree: Tree) -> None:
     """Senses remember what they made of a process by the object."""
     tree.process(200, "bash")
-    tree.processes.look()
+    tree.pass_by()
     before, edition = tree.processes.get(200), tree.processes.edition
-    for _ in range(20):
-        tree.processes.look()
+    tree.pass_by(20 * STEP)
     assert tree.processes.get(200) is before
     assert tree.processes.edition == edition
 
 
 def test_a_storm_of_processes_is_read_little_by_little(tree: Tree) -> None:
     """Whatever runs beside a job, a look stays short; those that stay are all seen soon."""
-    tree.processes.look()
+    tree.pass_by()
     for pid in range(200, 200 + 2 * NEW_READ):
         tree.process(pid, "cc1")
-    tree.processes.look()
+    tree.pass_by()
     assert len(tree.processes.named("cc1")) == NEW_READ
-    tree.processes.look()
+    tree.pass_by()
     assert len(tree.processes.named("cc1")) == 2 * NEW_READ
 
 
@@ -64,24 +63,21 @@ def test_the_dead_hide_nobody(tree: Tree) -> None:
     """Hundreds that nobody asks how they ended, as under a container's first process: who comes after them is seen all the same."""
     for pid in range(200, 200 + 5 * NEW_READ):
         tree.process(pid, "cc1", state="Z")
-    for _ in range(8):
-        tree.processes.look()
+    tree.pass_by(8 * STEP)
     tree.process(9000, "python3")
-    for _ in range(LIST_EVERY + 1):
-        tree.processes.look()
+    tree.pass_by(LIST_SECONDS + STEP)
     assert tree.processes.get(9000) is not None
     tree.process(290, "bash")  # the number is another one's by now
-    for _ in range(LIST_EVERY * (5 * NEW_READ // IN_TURN + 2)):
-        tree.processes.look()
+    tree.pass_by(LIST_SECONDS * (5 * NEW_READ // IN_TURN + 2))
     assert tree.processes.get(290) is not None
 
 
 def test_a_process_that_becomes_another_program_is_noticed_at_the_next_look(tree: Tree) -> None:
     """Between fork and exec it has its parent's name."""
     tree.process(200, "sshd")
-    tree.processes.look()
+    tree.pass_by()
     tree.process(200, "python3")
-    tree.processes.look()
+    tree.pass_by()
     assert {process.pid for process in tree.processes.named("python3")} == {200, OWN}
     assert tree.processes.named("sshd") == []
 
@@ -90,12 +86,11 @@ def test_what_a_new_process_becomes_is_noticed_at_once(tree: Tree) -> None:
     """Before its turn among many comes."""
     for pid in range(200, 260):
         tree.process(pid, "bash")
-    for _ in range(READ_AGAIN + 1):
-        tree.processes.look()
+    tree.pass_by((READ_AGAIN + 1) * STEP)
     tree.process(300, "bash")
-    tree.processes.look()
+    tree.pass_by()
     tree.process(300, "python3")
-    tree.processes.look()
+    tree.pass_by()
     process = tree.processes.get(300)
     assert process is not None
     assert process.name == "python3"
@@ -105,11 +100,9 @@ def test_an_old_process_that_changes_is_noticed_in_its_turn(tree: Tree) -> None:
     """A shell that lives for days may become anything."""
     for pid in range(200, 230):
         tree.process(pid, "bash")
-    for _ in range(READ_AGAIN + 1):
-        tree.processes.look()
+    tree.pass_by((READ_AGAIN + 1) * STEP)
     tree.process(215, "rsync")
-    for _ in range(TURN_EVERY * (32 // IN_TURN + 1)):
-        tree.processes.look()
+    tree.pass_by(TURN_SECONDS * (32 // IN_TURN + 1))
     assert [process.pid for process in tree.processes.named("rsync")] == [215]
 
 
@@ -117,12 +110,11 @@ def test_what_has_ended_is_forgotten(tree: Tree) -> None:
     """As is a zombie: nobody works there."""
     tree.process(200, "one")
     tree.process(201, "two")
-    tree.processes.look()
+    tree.pass_by()
     edition = tree.processes.edition
     tree.ends(200)
     tree.process(201, "two", state="Z")
-    for _ in range(LIST_EVERY + 1):
-        tree.processes.look()
+    tree.pass_by(LIST_SECONDS + STEP)
     assert names(tree.processes) == ["python3", "systemd"]
     assert tree.processes.edition > edition
 
@@ -130,10 +122,10 @@ def test_what_has_ended_is_forgotten(tree: Tree) -> None:
 def test_a_number_that_is_used_again_is_another_process(tree: Tree) -> None:
     """The name may be the same: its start is not."""
     tree.process(200, "sshd", start=10.0)
-    tree.processes.look()
+    tree.pass_by()
     before = tree.processes.get(200)
     tree.process(200, "sshd", start=900.0)
-    tree.processes.look()
+    tree.pass_by()
     after = tree.processes.get(200)
     assert after is not before
     assert after is not None
@@ -143,16 +135,16 @@ def test_a_number_that_is_used_again_is_another_process(tree: Tree) -> None:
 def test_changes_are_told_to_whoever_looks_each_time(tree: Tree) -> None:
     """Who was away gets everything; what has ended at once is nothing."""
     processes, started = tree.processes, tree.processes.edition
-    processes.look()
+    tree.pass_by()
     first = processes.edition
     assert {process.pid for process in processes.changed(started)} == {1, OWN}
-    processes.look()
+    tree.pass_by()
     assert list(processes.changed(first)) == []
     tree.process(200, "bash")
     tree.process(1, "init", start=0)
     for _ in range(2):
         before = processes.edition
-        processes.look()
+        tree.pass_by()
         assert {process.pid for process in processes.changed(before)} <= {1, 200}
     assert {process.pid for process in processes.changed(-7)} == {1, 200, OWN}
     assert [process.pid for process in processes.named("init", "bash")] == [1, 200]
@@ -162,7 +154,7 @@ def test_changes_are_told_to_whoever_looks_each_time(tree: Tree) -> None:
 def test_names_are_compared_as_the_kernel_cuts_them(tree: Tree) -> None:
     """An owner writes the whole name."""
     tree.process(200, "gradient-accumu")
-    tree.processes.look()
+    tree.pass_by()
     assert len(tree.processes.named("gradient-accumulator")) == 1
 
 
@@ -172,42 +164,39 @@ def test_a_tree_is_followed_down(tree: Tree) -> None:
     tree.process(201, "sh", parent=200)
     tree.process(202, "worker", parent=201)
     tree.process(300, "other")
-    tree.processes.look()
+    tree.pass_by()
     assert sorted(process.pid for process in tree.processes.below(tree.processes.named("server"))) == [200, 201, 202]
     assert tree.processes.below([]) == []
 
 
 def test_another_proc_is_unknown(tree: Tree) -> None:
     """A /proc in which this process is not shows the processes of somebody else."""
-    tree.processes.look()
+    tree.pass_by()
     assert tree.processes.unknown == ""
     (tree.proc / "self").unlink()
-    for _ in range(LIST_EVERY):
-        tree.processes.look()
+    tree.pass_by(LIST_SECONDS)
     assert "not of this machine's processes" in tree.processes.unknown
     (tree.proc / "self").symlink_to("4711")
-    for _ in range(LIST_EVERY):
-        tree.processes.look()
+    tree.pass_by(LIST_SECONDS)
     assert "not of this machine's processes" in tree.processes.unknown
 
 
 def test_hidden_processes_are_unknown(tree: Tree) -> None:
     """Where process 1 cannot be seen, nor can those of other users."""
     tree.ends(1)
-    tree.processes.look()
+    tree.pass_by()
     assert "hidepid" in tree.processes.unknown
 
 
 def test_a_proc_that_is_gone_is_unknown_and_comes_back(tree: Tree) -> None:
     """Nothing that was seen before is taken for true."""
-    tree.processes.look()
+    tree.pass_by()
     moved = tree.proc.rename(tree.root / "elsewhere")
-    for _ in range(LIST_EVERY):
-        tree.processes.look()
+    tree.pass_by(LIST_SECONDS)
     assert "cannot be read" in tree.processes.unknown
     assert names(tree.processes) == []
     moved.rename(tree.proc)
-    tree.processes.look()
+    tree.pass_by()
     assert tree.processes.unknown == ""
     assert names(tree.processes) == ["python3", "systemd"]
 
@@ -215,7 +204,7 @@ def test_a_proc_that_is_gone_is_unknown_and_comes_back(tree: Tree) -> None:
 def test_real_processes_are_seen_at_the_next_look() -> None:
     """With the kernel's own numbers: one process, many at once (which takes a few looks), and threads that are none."""
     processes = Processes(Place())
-    processes.look()
+    processes.look(0.0)
     assert processes.unknown == ""
     own = processes.get(os.getpid())
     assert own is not None
@@ -228,8 +217,8 @@ def test_real_processes_are_seen_at_the_next_look() -> None:
             if many == 1:
                 assert children[0].stdout is not None
                 children[0].stdout.readline()
-            for _ in range(1 if many == 1 else 5):
-                processes.look()
+            for look in range(1 if many == 1 else 5):
+                processes.look(STEP * (1 + look))
             seen = {process.pid for process in processes.all() if process.parent == os.getpid()}
             assert seen >= {child.pid for child in children}
             threads = {int(name) for name in os.listdir(f"/proc/{children[0].pid}/task")} - {children[0].pid}

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import select
 import subprocess
 from collections.abc import Iterator
@@ -9,12 +10,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from costguard.agent.host_side import chosen, job_of
+from costguard.config import effective
+from costguard.config.schema import Settings
 from costguard.process.command_lines import command_lines
 from costguard.process.wire import to_line
 from costguard.readers.host.job import HostJob
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.reader import ACTIVITIES_TOLD, Questions, Senses, now, serve
 from costguard.readers.host.sense import Activity, Moment, Sight
+from tests.unit.readers.host.tree import Tree
 
 SETTINGS = {"quiet_for": 1800.0, "users": [], "ignore_users": []}
 
@@ -44,9 +51,9 @@ class Scripted:
 def test_a_sense_that_fails_is_unknown_and_begins_anew(tmp_path: Path) -> None:
     """With where it failed and none of the words of the error: they may quote what is secret."""
     senses = Senses(world(tmp_path))
-    senses._senses["other"] = Scripted(Sight(seen="fine"), Sight(seen="fine"))
+    senses._add("other", Scripted(Sight(seen="fine"), Sight(seen="fine")))
     senses._settings = {**senses._settings, "other": {}}
-    senses._senses["terminals"] = Scripted(ValueError("token=hunter2"))
+    senses._add("terminals", Scripted(ValueError("token=hunter2")))
     assert senses.look(now())
     failed = senses.sights["terminals"].unknown
     assert failed.startswith("it failed (ValueError in test_reader.py:")
@@ -74,7 +81,7 @@ def test_a_sense_may_look_between_two_looks(tmp_path: Path) -> None:
 
     senses, sense = Senses(world(tmp_path)), Wakes()
     assert senses.wakes == float("inf")
-    senses._senses["terminals"] = sense
+    senses._add("terminals", sense)
     assert senses.wakes == 50.0
     senses.between(Moment(49.0, 0.0))
     senses.between(Moment(50.0, 0.0))
@@ -97,7 +104,7 @@ def test_it_looks_between_while_nothing_is_asked(tmp_path: Path) -> None:
             os.close(end)  # the guard is gone, and the reader ends
 
     senses = Senses(world(tmp_path))
-    senses._senses["terminals"] = Wakes()
+    senses._add("terminals", Wakes())
     said: list[bytes] = []
     serve(senses, Questions(source), said.append)
     os.close(source)
@@ -123,7 +130,7 @@ def test_what_only_goes_on_is_not_news(tmp_path: Path) -> None:
         Sight(unknown="x"),
         Sight(),
     ]
-    senses._senses["terminals"] = Scripted(*seen)
+    senses._add("terminals", Scripted(*seen))
     assert [senses.look(now()) for _ in seen] == [True, False, True, True, True]
 
 
@@ -134,7 +141,7 @@ def test_a_crowd_is_told_as_one(tmp_path: Path) -> None:
         Activity(f"user{number} on pts/{number}" + "x" * 999, "typed", 5.0, 6.0 + number, "rest")
         for number in range(99)
     ]
-    senses._senses["terminals"] = Scripted(Sight(tuple(crowd)))
+    senses._add("terminals", Scripted(Sight(tuple(crowd))))
     senses.look(now())
     rows = senses.rows()["terminals"][0]
     assert len(rows) == ACTIVITIES_TOLD + 1
@@ -198,3 +205,50 @@ def test_what_has_been_said_is_not_said_again(tmp_path: Path) -> None:
         assert heard(process) == {"read": 4, "senses": rows}
         ask(process, read=5, every=0.02, until=now().boot + 0.05)
         assert heard(process) == {"read": 5, "senses": 4}
+
+
+NETWORK = "Inter-|Receive\n face|bytes\n  eth0: {0} 0 0 0 0 0 0 0 {0} 0 0 0 0 0 0 0\n"
+
+
+CHANGES = 0.03
+"""Looks in which a process begins or ends."""
+
+
+def happens(tree: Tree, chance: random.Random, moved: list[int]) -> None:
+    """Bytes move or do not; now and then a program begins or ends."""
+    moved[0] += chance.choice((0, 0, 0, 5_000_000))
+    tree.write("proc/net/dev", NETWORK.format(moved[0]))
+    tree.write("proc/vmstat", f"nr\nnr_dirtied {moved[0] // 4096}\npgpgin {moved[0] // 1024}\npgpgout 0\n")
+    for pid in range(200, 206):
+        if (tree.proc / str(pid)).exists():
+            tree.write(f"proc/{pid}/io", f"rchar: {moved[0]}\nwchar: 0\n")
+    if chance.random() > CHANGES:
+        return
+    pid = chance.randrange(200, 206)
+    if (tree.proc / str(pid)).exists():
+        tree.ends(pid)
+        return
+    name = chance.choice(("sftp-server", "vllm", "torchrun", "slurmd", "train"))
+    tree.process(pid, name, start=tree.now)
+    tree.write(f"proc/{pid}/cmdline", f"{name}\0serve\0")
+    tree.opens(pid, *(["/dev/nvidia0", "/dev/nvidia-uvm"] if name == "train" else []))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_sense_that_rests_misses_nothing(tmp_path: Path, seed: int) -> None:
+    """Whatever begins and ends: it sees what its like sees that looks each time."""
+    tree, chance, moved = Tree(tmp_path), random.Random(seed), [0]
+    places = {"procfs": tree.place.proc, "sysfs": tree.place.sys, "devfs": tree.place.dev}
+    job = job_of(chosen(effective.senses(Settings())), places)
+    rests, looks = Senses(job), Senses(job)
+    rested = 0
+    for _ in range(400):
+        happens(tree, chance, moved)
+        tree.now += chance.choice((1.0, 10.0))
+        moment = Moment(tree.now, tree.now)
+        looks._rests.clear()
+        changed = rests.look(moment), looks.look(moment)
+        assert rests.sights == looks.sights
+        assert changed[0] == changed[1]
+        rested += sum(until > tree.now for until in rests._rests.values())
+    assert rested > 400, "nothing of it is tried"

@@ -14,8 +14,9 @@ from costguard.readers.host.inference import FAMILIES, family_of, ports_of, requ
 from costguard.readers.host.page import PageError
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import Moment, Place, Sight
-from costguard.readers.host.serving import SERVERS_OF_A_USER, USUAL_PORTS, Serving, parts
+from costguard.readers.host.serving import LIST_RARELY_SECONDS, SERVERS_OF_A_USER, USUAL_PORTS, Serving, parts
 from tests.unit.readers.host.servers import WITHIN, Script, Server, answered, page, raw, settle, silence
+from tests.unit.readers.host.tree import look_as_reader
 
 STEP, HOUR = 10.0, 3600.0
 LOOK_SECONDS = 2.0
@@ -186,9 +187,9 @@ class World:
 
     def look(self, after: float = STEP) -> Sight:
         self.now += after
-        self.processes.look()
+        self.processes.look(self.now)
         begun = time.monotonic()
-        sight = self.sense.look(Moment(self.now, 0.0), self.processes)
+        sight = look_as_reader(self.sense, Moment(self.now, 0.0), self.processes)
         assert time.monotonic() - begun < LOOK_SECONDS
         settle(self.sense, lambda: self.sense.go_on(Moment(self.now, 0.0)), lambda: self.patience)
         doors = (*self.sense._doors.values(), *self.sense._named.values())
@@ -379,6 +380,29 @@ def test_a_process_that_holds_a_gpu_is_asked_on_a_usual_port(world: World, serve
     assert server.requests == []
     world.process(5, "python3 worker.py", parent=3, holds=("/dev/null", f"{world.dev}/nvidia0"))
     world.look(90.0)
+    (one,) = world.looks(2).active
+    assert one.who == f"SGLang of {one.user} on port {server.port}"
+
+
+def test_a_process_that_becomes_a_server_is_found_though_its_name_stays(world: World, serve: Serve) -> None:
+    """Between fork and exec it has its parent's arguments."""
+    world.process(4, "python3 launch.py")
+    assert world.look() == Sight(seen="no inference server runs")
+    server = serve(page(vllm(running=1.0)))
+    (world.proc / "4" / "cmdline").write_bytes(f"vllm\0serve\0m\0--port\0{server.port}\0".encode())
+    (one,) = world.looks(2).active
+    assert one.who == f"vLLM of {one.user} on port {server.port}"
+
+
+def test_a_server_that_listens_late_is_found_after_a_rest(world: World, serve: Serve) -> None:
+    """Nothing was there to be asked for an hour."""
+    world.process(3, "python3 wait.py", holds=(f"{world.dev}/nvidia0",))
+    assert world.looks(360) == Sight(seen="no inference server runs")
+    server = serve(page(sglang(running=1.0)))
+    world.sense.usual_ports = (server.port,)
+    inode = next(row for row in _own_sockets() if row[1] == server.port)[0]
+    (world.proc / "3" / "fd" / "9").symlink_to(f"socket:[{inode}]")
+    world.look(LIST_RARELY_SECONDS)
     (one,) = world.looks(2).active
     assert one.who == f"SGLang of {one.user} on port {server.port}"
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from costguard.readers.host.sense import Sight
-from costguard.readers.host.ssh import EDITORS, READS, Ssh
+from costguard.readers.host.ssh import EDITORS, NO_SESSION, READS, Ssh
 from tests.unit.readers.host.tree import Tree
 
 KB, MB = 1000, 1_000_000
@@ -240,3 +240,11 @@ def test_real_processes_that_pass_bytes_on(tmp_path: Path) -> None:
             daemon.stdout.readline()
             sight = tree.look(sense)
     assert [one.what for one in sight.active] == ["moved bytes"]
+
+
+def test_a_session_that_begins_after_a_rest_is_measured(world: World) -> None:
+    """For an hour nobody was there."""
+    assert world.step(360) == NO_SESSION
+    world.session(20)
+    world.step()
+    assert [one.what for one in world.step(4, w21=100_000.0).active] == ["moved bytes"]

@@ -12,7 +12,8 @@ import pytest
 
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import Moment, Place, Sight
-from costguard.readers.host.terminals import Terminals
+from costguard.readers.host.terminals import NO_TERMINAL, Terminals
+from tests.unit.readers.host.tree import look_as_reader
 
 ME = pwd.getpwuid(os.getuid()).pw_name
 QUIET = 1800.0
@@ -80,8 +81,8 @@ class World:
         """Let time pass; ``jump``: so much more on the date alone."""
         self.boot += after
         self.wall += after + jump
-        self.processes.look()
-        return self.sense.look(Moment(self.boot, self.wall), self.processes)
+        self.processes.look(self.boot)
+        return look_as_reader(self.sense, Moment(self.boot, self.wall), self.processes)
 
 
 @pytest.fixture
@@ -115,6 +116,17 @@ def test_typing_is_seen_with_the_next_look_and_lets_go_after_the_quiet_time(worl
     (later,) = world.look(QUIET - 10.0).active
     assert later == one
     assert world.look(20.0) == Sight(seen="1 terminal, not used")
+
+
+def test_who_logs_in_after_a_rest_is_seen_to_type(world: World, pty: Pty) -> None:
+    """For an hour nobody was there; that the terminal was opened is forgotten when the first word comes."""
+    for _ in range(60):
+        assert world.look(60.0) == NO_TERMINAL
+    world.session(70, pty)
+    assert [one.what for one in world.look().active] == ["opened it"]
+    assert world.look(QUIET + 20.0).active == ()
+    pty.typed(world.wall + 7.0)
+    assert [one.what for one in world.look().active] == ["typed"]
 
 
 def test_the_kernel_notes_what_is_read_and_not_what_is_written(world: World, pty: Pty) -> None:

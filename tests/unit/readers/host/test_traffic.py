@@ -280,10 +280,10 @@ def test_the_system_looks_after_itself(world: World) -> None:
     """An update at night downloads and unpacks for minutes; the owner may name more programs. For an hour at most."""
     upkeep = Upkeep(["restic"], world.tree.place)
     now = 10_000.0
-    world.tree.processes.look()
+    world.tree.pass_by()
     assert not upkeep.runs(world.tree.processes, now)
     world.tree.process(400, "restic", start=now - 60.0)
-    world.tree.processes.look()
+    world.tree.pass_by()
     assert upkeep.runs(world.tree.processes, now)
     assert not upkeep.runs(world.tree.processes, now + 3600.0)
     assert all(len(name) <= 15 for name in PROGRAMS)

@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import Moment, Place, Sight
@@ -13,8 +14,25 @@ if TYPE_CHECKING:
 OWN = 90
 """The number of the agent's own process in the tree."""
 
+STEP = 10.0
+"""Seconds between two looks."""
+
 BOOTED = 1_790_000_000.0
 """The date when the machine started."""
+
+
+_seen: "WeakKeyDictionary[Sense, tuple[object, Sight]]" = WeakKeyDictionary()
+
+
+def look_as_reader(sense: "Sense", now: Moment, processes: Processes) -> Sight:
+    """Look as the reader lets it look: not while it rests."""
+    processes_now = processes.edition, processes.unknown
+    before = _seen.get(sense)
+    if before and before[0] == processes_now and now.boot < getattr(sense, "rests_until", 0.0):
+        return before[1]
+    sight = sense.look(now, processes)
+    _seen[sense] = processes_now, sight
+    return sight
 
 
 class Tree:
@@ -78,8 +96,14 @@ class Tree:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
 
-    def look(self, sense: "Sense", seconds: float = 10.0, *, saving: bool = False) -> Sight:
+    def pass_by(self, seconds: float = STEP) -> None:
+        """Let time pass, then see which processes there are; as often as a reader does."""
+        for _ in range(max(1, round(seconds / STEP))):
+            self.now += STEP
+            self.processes.look(self.now)
+
+    def look(self, sense: "Sense", seconds: float = STEP, *, saving: bool = False) -> Sight:
         """Let time pass, then look; ``saving``: while the pre-stop hook works."""
         self.now += seconds
-        self.processes.look()
-        return sense.look(Moment(self.now, BOOTED + self.now, saving), self.processes)
+        self.processes.look(self.now)
+        return look_as_reader(sense, Moment(self.now, BOOTED + self.now, saving), self.processes)
