@@ -13,6 +13,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from costguard.accounts import Account
+
 TERM_GRACE_SECONDS = 5.0
 """Between SIGTERM and SIGKILL for a program that outlived its deadline."""
 
@@ -37,16 +39,6 @@ class ProgramEnd(NamedTuple):
     code: int | None
     output: str
     expired: bool
-
-
-class Account(NamedTuple):
-    """Another user, as which root runs a program; ``variables`` are those of a login."""
-
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
-    name: str = ""
-    variables: Mapping[str, str] = {}
 
 
 def run(

@@ -3,8 +3,9 @@
 import threading
 from collections.abc import Sequence
 
+from costguard.clocks import boot_clock
 from costguard.errors import CostguardError
-from costguard.readers.nvml.reader import Reader, boottime
+from costguard.readers.nvml.reader import Reader
 
 _lock = threading.Lock()
 _reader: Reader | None = None
@@ -34,7 +35,7 @@ def get_gpu_usage(device_ids: Sequence[int] | None = None) -> float:
     with _lock:
         if _reader is None or _reader.failed:
             _reader = Reader()
-        answer = _reader.read(0, boottime())
+        answer = _reader.read(0, boot_clock())
         numbers = {key: gpu["index"] for key, gpu in _reader.info().items()}
     rows = {numbers.get(str(row[0])): row for row in answer["gpus"]}  # type: ignore[attr-defined]  # as read() makes it
     wanted = list(rows) if device_ids is None else list(device_ids)

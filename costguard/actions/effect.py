@@ -5,6 +5,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 
 from costguard import programs
+from costguard.accounts import Account
 from costguard.actions import not_started, own_unit
 from costguard.actions.base import Context, DryRunError
 from costguard.masking import mask, secrets_of
@@ -20,7 +21,7 @@ def run_own(
     argv: Sequence[str],
     limit: float,
     environ: Mapping[str, str],
-    account: programs.Account | None = None,
+    account: Account | None = None,
 ) -> Result:
     """Run a program of the owner for at most ``limit`` seconds, as ``account`` or as the agent; ``what`` names it.
 
@@ -57,7 +58,7 @@ def run_own(
 
 
 def _apart(
-    context: Context, argv: Sequence[str], limit: float, environ: Mapping[str, str], account: programs.Account | None
+    context: Context, argv: Sequence[str], limit: float, environ: Mapping[str, str], account: Account | None
 ) -> programs.ProgramEnd | None:
     """Run it in a unit of its own; None where the agent is no service of systemd."""
     if not context.live:
@@ -82,7 +83,7 @@ def run(
     *,
     deadline: float | None = None,
     environ: Mapping[str, str] | None = None,
-    account: programs.Account | None = None,
+    account: Account | None = None,
 ) -> programs.ProgramEnd:
     """Run the program of an action; its output is masked, because it goes into messages and records.
 

@@ -6,16 +6,15 @@ more, because the cloud does not wait either.
 """
 
 import os
-import pwd
 import time
 from collections.abc import Callable, Mapping
 
+from costguard.accounts import Account, NoAccountError, account_of
 from costguard.actions import command, effect, results
 from costguard.actions.base import Context
 from costguard.engine import deadlines
 from costguard.engine.saving import HOOK_DONE, HOOK_FAILED
 from costguard.plans import Plan, PlanFinding, Result, worst
-from costguard.programs import Account
 
 DEFAULT_SECONDS = deadlines.HOOK_SECONDS
 """Seconds; ``hooks.timeout``."""
@@ -56,9 +55,9 @@ def run(context: Context, occasion: str, within: float, begins: Callable[[], Non
         mine = mine._replace(attempt=f"{mine.attempt}-again")  # the agent ended in the middle of it
         within = max(0.0, until - time.monotonic())
     try:
-        account = _account(str(context.hook.get("user") or ""))
-    except LookupError as error:
-        return Result("failed", f"{name} did not run: {error}")
+        account = account_of(str(context.hook.get("user") or ""))
+    except NoAccountError as error:
+        return Result("failed", f"{name} did not run: hooks.user: {error}")
     if not results.begin(mine).first:
         if repeats:
             return Result("failed", f"{name} was cut off twice by an end of the agent; {REPEATED[step]}")
@@ -88,20 +87,3 @@ def _of(account: Account, context: Context) -> Mapping[str, str]:
     }
     own = {name: value for name, value in command.environment(context).items() if name.startswith("COSTGUARD_")}
     return {**kept, **account.variables, **own}
-
-
-def _account(user: str) -> Account | None:
-    """Whom hooks run as; None: as the agent itself. Raises LookupError with a message for people."""
-    if not user:
-        return None
-    try:
-        entry = pwd.getpwnam(user)
-    except KeyError:
-        raise LookupError(f"hooks.user: there is no user {user!r} on this machine") from None
-    if os.geteuid() == entry.pw_uid:
-        return None
-    if os.geteuid() != 0:
-        raise LookupError(f"hooks.user: only root's agent can run a program as {user}")
-    groups = tuple(os.getgrouplist(user, entry.pw_gid))
-    variables = {"HOME": entry.pw_dir, "USER": user, "LOGNAME": user, "SHELL": entry.pw_shell or "/bin/sh"}
-    return Account(entry.pw_uid, entry.pw_gid, groups, user, variables)

@@ -7,7 +7,7 @@ import shutil
 import stat
 from collections.abc import Mapping
 
-from costguard.programs import Account
+from costguard.accounts import Account
 
 
 def explained(program: str, error: OSError, environ: Mapping[str, str], account: Account | None) -> str:

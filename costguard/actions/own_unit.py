@@ -16,9 +16,10 @@ from errno import EACCES, ENOENT
 from typing import NamedTuple
 
 from costguard import programs
+from costguard.accounts import Account
 from costguard.actions import not_started
 from costguard.process import outside
-from costguard.programs import KILL_WAIT_SECONDS, TERM_GRACE_SECONDS, Account, ProgramEnd
+from costguard.programs import KILL_WAIT_SECONDS, TERM_GRACE_SECONDS, ProgramEnd
 
 _FIRST = """\
 exec 3<&0 </dev/null 2>&1

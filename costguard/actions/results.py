@@ -4,11 +4,11 @@ import contextlib
 import hashlib
 import json
 import os
-import time
 import urllib.parse
 from typing import NamedTuple, get_args
 
 from costguard.actions.base import Context
+from costguard.clocks import boot_clock
 from costguard.files import text_of
 from costguard.plans import Result, Status
 from costguard.programs import process_state
@@ -102,7 +102,7 @@ def read(context: Context) -> Record | None:
         if status in get_args(Status):
             receipt = {str(name): str(value) for name, value in dict(data.get("receipt") or {}).items()}
             outcome = Result(status, str(data["detail"]), str(data["proof"]), receipt)  # type: ignore[arg-type] # checked above
-        age = time.clock_gettime(time.CLOCK_BOOTTIME) - float(data["since"])
+        age = boot_clock() - float(data["since"])
         return Record(int(data["pid"]), int(data["start_time"]), str(data["boot_id"]), age, outcome)
     except (ValueError, KeyError, TypeError):  # cut short by a full disk or a crash: started, no more is known
         return Record(0, 0, "", 0.0, None)
@@ -120,7 +120,7 @@ def _start(context: Context) -> bytes:
         "pid": pid,
         "start_time": process_state(pid)[2],
         "boot_id": boot_id(context),
-        "since": round(time.clock_gettime(time.CLOCK_BOOTTIME), 3),
+        "since": round(boot_clock(), 3),
         "action": context.action,
     }
     return json.dumps(start, separators=(",", ":")).encode()

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 from costguard.actions.base import Context
 from costguard.actions.job import ActionAnswer, Release
 from costguard.cli.instance import instance_of
+from costguard.clocks import boot_clock
 from costguard.engine import deadlines
 from costguard.engine.state import PERSON
 from costguard.errors import REFUSED, CostguardError
@@ -22,7 +23,7 @@ T = TypeVar("T")
 def job(effective: Mapping[str, Any], action: str, owner: str) -> Context:
     """The job of an attempt without the agent; its ids cannot be those of an agent."""
     host = effective["host"]
-    name = f"{boot_id(host['procfs'])[:8]}-p{time.clock_gettime(time.CLOCK_BOOTTIME) * 1000:.0f}"
+    name = f"{boot_id(host['procfs'])[:8]}-p{boot_clock() * 1000:.0f}"
     wanted = Context.of(effective, action)
     return wanted._replace(
         job="act",

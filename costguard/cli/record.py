@@ -15,6 +15,7 @@ import click
 from costguard.cli.examples import examples
 from costguard.cli.invoked import invoked
 from costguard.cli.record_senses import SenseWatch, configured
+from costguard.clocks import boot_clock
 from costguard.engine.words import several
 from costguard.errors import REFUSED, CostguardError
 from costguard.process.child import Child, EndedError, SilentError
@@ -159,14 +160,14 @@ class _Recorder:
 
     def run(self, every: float, length: float) -> None:
         """Look at fixed intervals; the clock counts suspended time, as the guard's does."""
-        start = _now()
+        start = boot_clock()
         due = start
         while due < start + length:
-            while (wait := due - _now()) > 0:
+            while (wait := due - boot_clock()) > 0:
                 time.sleep(min(wait, 1.0))
-            at = _now()
+            at = boot_clock()
             self._look(at - start)
-            due = max(due + every, _now())  # after a slow look the intervals start anew
+            due = max(due + every, boot_clock())  # after a slow look the intervals start anew
 
     def _look(self, after: float) -> None:
         from costguard.agent import decode
@@ -191,7 +192,7 @@ class _Recorder:
         missing = Unknown("no longer listed" if readings else self.problem)
         devices = list(self._devices.values())
         if devices:
-            vetoes = self._senses.look(_now()) if self._senses is not None else ()
+            vetoes = self._senses.look(boot_clock()) if self._senses is not None else ()
             with _undisturbed():
                 self._writer.meet(devices)
                 self._writer.seen(after, vetoes)
@@ -258,7 +259,3 @@ class _Recorder:
         except OSError as error:
             return error
         return None
-
-
-def _now() -> float:
-    return time.clock_gettime(time.CLOCK_BOOTTIME)

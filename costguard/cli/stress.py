@@ -116,16 +116,17 @@ def command(
         if handler is not signal.SIG_IGN:  # as nohup sets it
             signal.signal(number, _tell)
     sensors = Sensors()
-    session = Loads(sensors)
+    loads = Loads(sensors)
     try:
         chosen = _chosen(sensors.first(), gpus)
+        plan = LoadPlan(memory, chunk, work, load)
         if dry_run:
             if missing := missing_torch(python or sys.executable):
                 raise _no_torch(python, missing)
-            _would(chosen, LoadPlan(memory, chunk, work, load), duration)
+            _would(chosen, plan, duration)
             return
-        session.start(python or sys.executable, chosen, LoadPlan(memory, chunk, work, load))
-        session.run(time.monotonic() + (FOREVER_SECONDS if duration is None else duration), _tell_failure)
+        loads.start(python or sys.executable, chosen, plan)
+        loads.run(time.monotonic() + (FOREVER_SECONDS if duration is None else duration), _tell_failure)
     except Signalled:
         pass  # the ordinary way to end it
     except OSError as error:
@@ -135,10 +136,10 @@ def command(
     finally:
         for number in _ENDING:
             signal.signal(number, signal.SIG_IGN)
-        session.end()
+        loads.end()
         for number, handler in before.items():
             signal.signal(number, handler)
-    _conclude(session, python, as_json=as_json)
+    _conclude(loads, python, as_json=as_json)
 
 
 def _tell_failure(load: "Load") -> None:
@@ -184,13 +185,13 @@ def _chosen(answer: Mapping[str, Any], wanted: Sequence[str]) -> "list[TargetGpu
     return list(picked.values()) or usable
 
 
-def _would(chosen: "Sequence[TargetGpu]", work: "LoadPlan", duration: float | None) -> None:
+def _would(chosen: "Sequence[TargetGpu]", plan: "LoadPlan", duration: float | None) -> None:
     from costguard.engine.words import spell
 
-    doing = "hold it" if work.work == "hold" else f"compute ({work.work}, {_percent(work.load)} of the time)"
+    doing = "hold it" if plan.work == "hold" else f"compute ({plan.work}, {_percent(plan.load)} of the time)"
     end = "until somebody ends it" if duration is None else f"for {spell(duration)}"
     for gpu in chosen:
-        part = f"{_percent(work.memory)} of the free memory of GPU {gpu.number} ({gpu.uuid})"
+        part = f"{_percent(plan.memory)} of the free memory of GPU {gpu.number} ({gpu.uuid})"
         click.echo(f"DRY RUN: would take {part} and {doing}, {end}")
 
 
@@ -206,11 +207,11 @@ def _no_torch(python: str | None, missing: str) -> CostguardError:
     return CostguardError(f"{where} has no PyTorch ({missing}), which the load is made of", hint, REFUSED)
 
 
-def _conclude(session: "Loads", python: str | None, *, as_json: bool) -> None:
+def _conclude(loads: "Loads", python: str | None, *, as_json: bool) -> None:
     """Print what became of each GPU; end with the code that says whether all went well."""
-    if missing := next((load.missing for load in session.loads if load.missing), ""):
+    if missing := next((load.missing for load in loads.loads if load.missing), ""):
         raise _no_torch(python, missing)
-    rows = session.summary()
+    rows = loads.summary()
     if as_json:
         emit("stress", {"gpus": rows})
     for row in () if as_json else rows:

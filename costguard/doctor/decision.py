@@ -6,6 +6,7 @@ from typing import Any
 
 from costguard.agent import decode
 from costguard.agent.loop import policy_from
+from costguard.clocks import boot_clock
 from costguard.doctor.finding import CheckResult, bad, note, warn
 from costguard.engine.events import Devices, Tick
 from costguard.engine.machine import step
@@ -38,7 +39,7 @@ def sentence(report: Mapping[str, Any] | None, effective: Mapping[str, Any], ans
         devices = decode.devices(answer) if "info" in answer else ()
     except (KeyError, TypeError, ValueError):
         return ""
-    now, policy = time.clock_gettime(time.CLOCK_BOOTTIME), policy_from(effective)
+    now, policy = boot_clock(), policy_from(effective)
     state = step(initial("doctor", "", None, now), Devices(now, devices), policy).state
     return str(step(state, Tick(now, Observation(keys, readings), time.time()), policy).sentence)
 

@@ -5,6 +5,7 @@ import re
 import time
 from typing import NamedTuple
 
+from costguard.clocks import boot_clock
 from costguard.files import text_of
 
 SLACK_SECONDS = 1.0
@@ -58,7 +59,7 @@ def _started(path: str) -> float | None:
         ticks = int(text_of(path).rpartition(")")[2].split()[19])
     except (ValueError, IndexError):
         return None
-    return ticks / os.sysconf("SC_CLK_TCK") + time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+    return ticks / os.sysconf("SC_CLK_TCK") + time.time() - boot_clock()
 
 
 def _changed(path: str) -> float:

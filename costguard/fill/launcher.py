@@ -11,12 +11,12 @@ from collections.abc import Sequence
 
 from costguard.agent.granted import VISIBLE
 from costguard.background import mark_on
+from costguard.clocks import boot_clock
 from costguard.engine.words import several, spell
 from costguard.fill import NAME
 from costguard.fill.check import cannot, problems
 from costguard.fill.jobs import Filler, FillJob, FillWatchJob, GpuView, Ran, View
 from costguard.fill.slots import Gpus, Slot, chosen, name_of
-from costguard.host.clock import boot_clock
 from costguard.process.wire import from_line
 from costguard.tree import group
 from costguard.tree.begin import CANNOT_RUN, Background, Begin, Failed, Prepared

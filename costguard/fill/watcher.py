@@ -7,11 +7,11 @@ import time
 from costguard.agent import decode
 from costguard.agent.granted import granted
 from costguard.agent.reader import ReaderProcess
+from costguard.clocks import boot_clock
 from costguard.engine.observation import Device, Observation, Reading
 from costguard.fill import NAME
 from costguard.fill.jobs import FillWatchJob, GpuView, Ran, State, View
 from costguard.fill.tenants import Tenants, held_by, judge, namespace_trouble
-from costguard.host.clock import boot_clock
 from costguard.host.poller import READ, Poller
 from costguard.host.ports import Ended, HostEvent, Line
 from costguard.process.wire import from_line, to_line

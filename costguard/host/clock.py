@@ -4,6 +4,7 @@ import os
 import time
 from collections.abc import Callable
 
+from costguard.clocks import boot_clock
 from costguard.host.ports import Instant
 
 CHECK_SECONDS = 600.0
@@ -14,11 +15,6 @@ SYNCED_CHECK_SECONDS = 3600.0
 
 _TIMEOUT_SECONDS = 20.0  # then a check without an answer counts as "cannot tell"
 _JUMP_SECONDS = 1.0  # of suspension, or of a date that was set: the date must be checked again
-
-
-def boot_clock() -> float:
-    """Seconds since boot, suspended time included."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Clock:

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import FrameType
 
+from costguard.clocks import boot_clock
 from costguard.host import files, lock
 from costguard.host.children import Children
-from costguard.host.clock import Clock, boot_clock
+from costguard.host.clock import Clock
 from costguard.host.console import Console, ServiceManager
 from costguard.host.control import Control
 from costguard.host.poller import READ, Poller

@@ -13,6 +13,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import NamedTuple
 
+from costguard.clocks import boot_clock
 from costguard.notify.job import Draft
 
 FOLDER = "delivered"
@@ -152,11 +153,6 @@ class Delivered:
                 if kind in LASTING or 0.0 <= now - moment < TRIES_SECONDS:  # another boot's clock may be ahead
                     found[str(name), int(number)] = Taken(str(whom), float(at), moment)
         return found
-
-
-def boot_clock() -> float:
-    """Seconds since the boot, time asleep included: a date may be set while a message is tried."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _name(draft: Draft) -> str:

@@ -9,10 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
+from costguard.clocks import boot_clock
 from costguard.cloud.access import CloudAccess
 from costguard.masking import mask
 from costguard.notify import secret_urls
-from costguard.notify.delivered import Delivered, boot_clock
+from costguard.notify.delivered import Delivered
 from costguard.notify.job import STORED, Told
 from costguard.notify.message import AbsentError, Deliver, DeliveryError, Message
 from costguard.notify.overtaken import Overtaken

@@ -4,8 +4,8 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+from costguard.clocks import boot_clock
 from costguard.engine.words import several, spell
-from costguard.host.clock import boot_clock
 from costguard.tree import group
 from costguard.tree.jobs import Finish
 from costguard.tree.members import Followed

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 
+from costguard.clocks import boot_clock
 from costguard.engine.words import percent, several, spell
-from costguard.host.clock import boot_clock
 from costguard.process.wire import from_line
 from costguard.tree import group, terminal
 from costguard.tree.begin import CANNOT_RUN, NOT_FOUND, Begin, begin

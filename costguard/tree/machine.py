@@ -5,8 +5,8 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
+from costguard.clocks import boot_clock
 from costguard.host.children import Children
-from costguard.host.clock import boot_clock
 from costguard.host.poller import Poller
 from costguard.host.ports import HostEvent, Instant
 from costguard.process.command_lines import command_lines

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from costguard.agent.gpu_side import GpuSide
 from costguard.agent.granted import Granted, granted
 from costguard.agent.reader import NOT_YET
+from costguard.clocks import boot_clock
 from costguard.engine import Device, Known, Observation, Tick, Unknown
 from costguard.engine.rules import rules_of
 from costguard.engine.words import spell
-from costguard.host.clock import boot_clock
 from costguard.host.poller import READ, Poller
 from costguard.host.ports import Ended, HostEvent, Instant, Line
 from costguard.process.wire import from_line, to_line

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from costguard.clocks import boot_clock
 from costguard.host.children import FLOOD_BYTES, LINE_COST_BYTES, LINE_LIMIT_BYTES
-from costguard.host.clock import boot_clock
 from costguard.host.files import Start
 from costguard.host.ports import Ended, HostEvent, Line, Signal, SpawnFailed
 from costguard.host.real import RealHost

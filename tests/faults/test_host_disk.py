@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 import costguard
+from costguard.clocks import boot_clock
 from costguard.host import lock
 from costguard.host.client import ask
-from costguard.host.clock import boot_clock
 from costguard.host.files import Start, load
 from costguard.host.ports import Request
 from costguard.host.real import RealHost

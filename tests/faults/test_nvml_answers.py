@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from costguard.readers.nvml.reader import EXIT_FAILED, Lines, Reader, Rhythm, _rhythm, asleep, boottime, serve
+from costguard.clocks import boot_clock
+from costguard.readers.nvml.reader import EXIT_FAILED, Lines, Reader, Rhythm, _rhythm, asleep, serve
 from costguard.testing.nvml import Process, Script, Values, write_sysfs
 from tests.faults.nvml_world import KEYS, TICK, Answer, World, loads, running, settle, words
 
@@ -623,9 +624,9 @@ def test_a_guard_that_is_not_itself_has_ended(pipe: Pipe, line: bytes) -> None:
     for at in range(0, len(line), 40_000):
         put(line[at : at + 40_000])
         if len(line) > 70_000 and at == 0:
-            assert lines.next(boottime() + 0.001) == {}
+            assert lines.next(boot_clock() + 0.001) == {}
     if len(line) > 70_000:
-        assert lines.next(boottime() + 0.001) == {}
+        assert lines.next(boot_clock() + 0.001) == {}
         put(b"y")
     assert lines.next() is None
 
@@ -641,12 +642,12 @@ def test_nothing_said_in_time_is_nothing(pipe: Pipe) -> None:
     """An empty object, at the moment and not later; what is there already comes first."""
     lines, put, _ = pipe
     began = time.monotonic()
-    assert lines.next(boottime() + 0.02) == {}
+    assert lines.next(boot_clock() + 0.02) == {}
     assert 0.015 < time.monotonic() - began < 5.0
-    assert lines.next(boottime() - 5.0) == {}
+    assert lines.next(boot_clock() - 5.0) == {}
     put(b'{"read":1}\n{"read":2}\n')
-    assert lines.next(boottime() + 50.0) == {"read": 1}
-    assert lines.next(boottime() - 5.0) == {"read": 2}
+    assert lines.next(boot_clock() + 50.0) == {"read": 1}
+    assert lines.next(boot_clock() - 5.0) == {"read": 2}
 
 
 def test_answers_are_lines(pipe: Pipe) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from costguard.readers.nvml.reader import Reader, boottime
+from costguard.clocks import boot_clock
+from costguard.readers.nvml.reader import Reader
 from costguard.testing.nvml import Process, Script, Values, write_sysfs
 from tests.faults.nvml_world import KEYS, TICK, Answer, take_library
 
@@ -31,7 +32,7 @@ class Bench:
     def __init__(self, folder: Path, script: Script, log: Path) -> None:
         self.script, self.log = script, log
         self.sysfs, self.devfs = str(write_sysfs(folder / "sys", KEYS)), str(folder / "dev")
-        self.now = boottime()
+        self.now = boot_clock()
 
     @contextmanager
     def reader(self) -> Iterator[Reader]:

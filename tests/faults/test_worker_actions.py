@@ -722,4 +722,4 @@ def test_a_program_runs_as_the_user_that_is_configured(machine: Machine, monkeyp
     assert "COSTGUARD_INCIDENT=b-i1" in shown
     assert "HIDDEN" not in shown
     lost = at_step(machine, "armed", user="no-such-user")
-    assert (lost["status"], "there is no user 'no-such-user'" in lost["detail"]) == ("failed", True)
+    assert (lost["status"], "hooks.user: there is no user no-such-user" in lost["detail"]) == ("failed", True)

@@ -7,15 +7,15 @@ Sources: prctl(2), proc_pid_stat(5) (field 4, parent).
 
 import ctypes
 import os
-import pwd
 import resource
 import select
 import signal
 import sys
 import time
 from math import isfinite
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
+from costguard.accounts import Account, NoAccountError, account_of
 from costguard.process.worker import serve
 from costguard.readers.host.errand_jobs import ProbeEnd, ProbeJob
 from costguard.trust import weakness
@@ -52,13 +52,6 @@ class _ReaderGoneError(Exception):
     """Whoever wanted to know is gone."""
 
 
-class _As(NamedTuple):
-    uid: int
-    gid: int
-    groups: tuple[int, ...]
-    variables: dict[str, str]
-
-
 def main() -> int:
     """Do one job."""
     if os.getsid(0) != os.getpid():  # in a unit of its own it leads a session already
@@ -73,11 +66,13 @@ def run(job: ProbeJob) -> ProbeEnd:
     """Run it and say how it ended. Told to end meanwhile, it first ends what it has started."""
     try:
         signal.signal(signal.SIGTERM, _told_to_end)
-        program, account = _program(job.run[0]), _account(job.user)
+        program, account = _program(job.run[0]), account_of(job.user)
         _refuse_strange(program, job.run[1:], account.uid if account else os.geteuid())
         code, output = _watch(*_start(program, job.run, account), job.within)
     except (_ProbeError, _ReaderGoneError) as error:
         return ProbeEnd(str(error))
+    except NoAccountError as error:
+        return ProbeEnd(f"is not run: {error}")
     except OSError as error:
         return ProbeEnd(f"cannot be run ({error.strerror})")
     finally:
@@ -112,23 +107,7 @@ def _refuse_strange(program: str, arguments: tuple[str, ...], uid: int) -> None:
             raise _ProbeError(f"is not run: {found.reason}")
 
 
-def _account(user: str) -> _As | None:
-    """Whom it runs as; None: as this process. Raises _ProbeError."""
-    if not user:
-        return None
-    try:
-        entry = pwd.getpwnam(user)
-    except KeyError:
-        raise _ProbeError(f"is not run: there is no user {user} on this machine") from None
-    if os.geteuid() == entry.pw_uid:
-        return None
-    if os.geteuid() != 0:
-        raise _ProbeError(f"is not run: only root's agent can run it as {user}")
-    variables = {"HOME": entry.pw_dir, "USER": user, "LOGNAME": user, "SHELL": entry.pw_shell or "/bin/sh"}
-    return _As(entry.pw_uid, entry.pw_gid, tuple(os.getgrouplist(user, entry.pw_gid)), variables)
-
-
-def _start(program: str, argv: tuple[str, ...], account: _As | None) -> tuple[int, int]:
+def _start(program: str, argv: tuple[str, ...], account: Account | None) -> tuple[int, int]:
     """The process, in a group of its own, and what it writes. Raises OSError."""
     output, end = os.pipe2(os.O_CLOEXEC)
     failed, failure = os.pipe2(os.O_CLOEXEC)
@@ -153,7 +132,7 @@ def _start(program: str, argv: tuple[str, ...], account: _As | None) -> tuple[in
     return pid, output
 
 
-def _become(account: _As | None, parent: int) -> None:
+def _become(account: Account | None, parent: int) -> None:
     """What the new process is before it becomes the program. Raises OSError."""
     os.setpgid(0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))

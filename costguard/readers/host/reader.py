@@ -14,6 +14,7 @@ import select
 import sys
 import time
 
+from costguard.clocks import boot_clock
 from costguard.process.wire import MalformedError, from_line
 from costguard.readers import pipe
 from costguard.readers.host.job import HostJob
@@ -38,7 +39,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 def now(*, saving: bool = False) -> Moment:
     """Both clocks."""
-    return Moment(time.clock_gettime(time.CLOCK_BOOTTIME), time.time(), saving)
+    return Moment(boot_clock(), time.time(), saving)
 
 
 class Senses:

@@ -30,6 +30,7 @@ import select
 import sys
 import time
 
+from costguard.clocks import boot_clock
 from costguard.readers import pipe
 from costguard.readers.nvml.codes import (
     DRIVER_NOT_LOADED,
@@ -144,7 +145,7 @@ class Reader:
         """
         self._fillers = _fillers() if background_is_idle else None
         self._holders, self._sensors = holders, sensors
-        self._clock = boottime if clock is None else clock
+        self._clock = boot_clock if clock is None else clock
         self._bus = Bus(sysfs, devfs)
         self._counters = _counters(counters)
         self._learnt: dict[str, object] = learnt if isinstance(learnt, dict) else {}
@@ -403,14 +404,9 @@ def _start() -> tuple[Nvml, int]:
     return nvml, count
 
 
-def boottime() -> float:
-    """Seconds since boot, suspended time included."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
 def asleep() -> float:
     """Seconds that the machine has been suspended in this boot."""
-    return boottime() - time.monotonic()
+    return boot_clock() - time.monotonic()
 
 
 class Rhythm:
@@ -491,7 +487,7 @@ def _further(reader: Reader, rhythm: Rhythm, lines: "Lines", now: float) -> None
         reader.unsaid = None
 
 
-def serve(lines: "Lines", clock: "Callable[[], float]" = boottime, asleep: "Callable[[], float]" = asleep) -> int:
+def serve(lines: "Lines", clock: "Callable[[], float]" = boot_clock, asleep: "Callable[[], float]" = asleep) -> int:
     """Answer until the guard is gone or the driver has failed; the exit code."""
     line = lines.next()
     if line is None:
@@ -558,7 +554,7 @@ class Lines:
 
     def _comes(self, until: float) -> bool:
         """Whether there is something to read before that moment."""
-        while (left := until - boottime()) > 0:
+        while (left := until - boot_clock()) > 0:
             if self._poll.poll(left * 1000):
                 return True
         return False

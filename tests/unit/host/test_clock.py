@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from costguard.host.clock import CHECK_SECONDS, SYNCED_CHECK_SECONDS, Clock, boot_clock
+from costguard.clocks import boot_clock
+from costguard.host.clock import CHECK_SECONDS, SYNCED_CHECK_SECONDS, Clock
 from costguard.process.command_lines import command_lines
 
 PATIENCE = 20.0

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from costguard.notify.delivered import FILES_KEPT, FOLDER, HERE_AGAIN_SECONDS, TRIES_SECONDS, Delivered, boot_clock
+from costguard.clocks import boot_clock
+from costguard.notify.delivered import FILES_KEPT, FOLDER, HERE_AGAIN_SECONDS, TRIES_SECONDS, Delivered
 from costguard.notify.job import Draft
 
 WARNING = Draft("m1", "warning", facts={"incident": "b-i1", "due_in_seconds": 900.0})
