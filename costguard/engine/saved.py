@@ -266,10 +266,6 @@ def _hold(saved: Sequence[Any]) -> Hold:
     return hold._replace(uid=int(number)) if named else hold
 
 
-def _maybe_hold(saved: Sequence[Any] | None) -> Hold | None:
-    return Hold(*saved) if saved else None
-
-
 def _incident(saved: Mapping[str, Any] | None) -> Incident | None:
     return _made(Incident, saved, INCIDENT) if saved else None
 

@@ -72,7 +72,7 @@ def test_the_clouds_of_this_project_are_registered() -> None:
     declared = PROJECT_FILE["project"]["entry-points"]["costguard.providers"]
     installed = {point.name: point.value for point in REGISTERED}
     assert declared == installed, "pyproject.toml has changed since it was installed: `make test`, or pip install -e ."
-    assert installed.keys() == OWN.keys()
+    assert installed.keys() == OWN.keys(), f"OWN: {sorted(installed.keys() ^ OWN.keys())}"
     folders = {file.parent.name for file in (PROJECT / "providers").glob("*/__init__.py")} - SCHEDULERS
     message = (
         "a folder without an entry point in pyproject.toml, or the reverse; beside a wheel that is tested there is none"
@@ -95,7 +95,8 @@ def test_every_plug_in_is_bound_by_the_import_contracts(contract: dict[str, obje
     of_one = {name for name in named if name in PACKAGES}
     about_one_sdk = str(contract["name"]).startswith("The SDK of ")
     if of_one:
-        assert of_one == PACKAGES - (owner_of(contract) if about_one_sdk else set())
+        differing = of_one ^ (PACKAGES - (owner_of(contract) if about_one_sdk else set()))
+        assert not differing, f"{sorted(differing)}: see the import contract {contract['name']!r} of pyproject.toml"
 
 
 def test_every_sdk_has_its_one_user() -> None:

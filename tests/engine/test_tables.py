@@ -32,7 +32,7 @@ POLICIES = {
 
 def test_the_page_is_printed_from_the_code() -> None:
     """docs/engine.md says what the tables say; `make docs` writes it again."""
-    assert (Path(__file__).parents[2] / "docs" / "engine.md").read_text() == document()
+    assert (Path(__file__).parents[2] / "docs" / "engine.md").read_text() == document(), "run `make docs`"
 
 
 def test_every_own_reason_keeps_to_its_line() -> None:

@@ -439,7 +439,8 @@ LEADS_TO: dict[str, tuple[Policy, list[Deed]]] = {
 
 def test_every_reason_of_the_machine_is_lived_through() -> None:
     """A reason that is added gets a life here, and a policy among those that the lives above draw from."""
-    assert set(LEADS_TO) == {reason.name for reason in OWN_REASONS}
+    own = {reason.name for reason in OWN_REASONS}
+    assert set(LEADS_TO) == own, f"give {sorted(own ^ LEADS_TO.keys())} a life in LEADS_TO, and its policy to POLICIES"
     for name, (policy, deeds) in LEADS_TO.items():
         assert policy in POLICIES
         twins = live(policy, 0.0, deeds)

@@ -17,10 +17,8 @@ from typing import Any, NamedTuple
 import pytest
 import trustme
 
-from costguard.config.types import KINDS
 from costguard.history import FILE, store
 from costguard.history.job import Batch, EventRow, MachineMinute
-from costguard.notify.compose import _KINDS
 from costguard.notify.summary import STAMP
 
 CANARY = "c4n4ry"
@@ -478,11 +476,6 @@ def test_a_history_that_cannot_be_read_is_said(tmp_path: Path) -> None:
         assert "team" in summarized(tmp_path, web, "fine")["reached"]
         web.shutdown()
     assert "no summary" in str(web.bodies["fine"]["title"])
-
-
-def test_the_kinds_of_the_configuration_are_those_that_are_written() -> None:
-    """A new kind of message can be named in `kinds`."""
-    assert set(KINDS) == set(_KINDS)
 
 
 def test_a_mail_password_never_goes_in_clear_unless_its_owner_says_so(tmp_path: Path) -> None:

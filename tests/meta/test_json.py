@@ -158,18 +158,21 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str
 
 def test_the_page_lists_every_form_and_no_other() -> None:
     """A form that is new, gone or of another version changes the page."""
-    assert set(listed()) == set(SCHEMAS)
+    differing = sorted(set(listed()) ^ set(SCHEMAS))
+    assert not differing, f"SCHEMAS of cli/answer.py and the sections of docs/json.md differ in {differing}"
 
 
 def test_every_answer_is_named_and_has_the_fields_of_the_page(samples: dict[str, list[dict[str, Any]]]) -> None:
     """Both ways: no field that the page does not list, and none that never comes."""
-    assert set(samples) == set(SCHEMAS) - {"verify", "stress"}
+    missing = set(SCHEMAS) - set(samples) - {"verify", "stress"}
+    assert not missing, f"keep a real answer of {sorted(missing)} among the samples of this file"
     for form, answers in samples.items():
         for answer in answers:
             assert next(iter(answer)) == "schema"
         found, page = fields(form, answers), listed()[form]
-        assert found - page == set(), f"{form}: not in docs/json.md"
-        assert page - found == (OF_ACCEPTED if form == "stop" else set()), f"{form}: in docs/json.md, and in no answer"
+        assert found - page == set(), f"not in docs/json.md, section {form}: {sorted(found - page)}"
+        never = page - found - (OF_ACCEPTED if form == "stop" else set())
+        assert not never, f"in docs/json.md, section {form}, and in no answer: {sorted(never)}"
 
 
 def _options(command: click.Command, path: str) -> Iterator[tuple[str, bool]]:
@@ -188,6 +191,10 @@ def test_every_verb_with_json_has_its_section() -> None:
     verbs = dict(_options(main, "costguard"))
     assert set(VERBS) == {path.split()[1] for path in verbs}
     without = {path.removeprefix("costguard ") for path, has in verbs.items() if not has}
-    assert without == {"run", "exec", "fill", "detach", "attach", "record", "config init", "install", "uninstall"}
+    (line,) = re.findall(r"^Without `--json`: (.*)$", PAGE, re.MULTILINE)
+    listed_without = set(re.findall(r"`([a-z ]+)`", line))
+    differing = sorted(without ^ listed_without)
+    assert not differing, f"docs/json.md, line *Without*: {differing}; or give the verb its --json"
     for path in (path for path, has in verbs.items() if has):
-        assert re.search(rf"^`{path}[^`]*--json`", PAGE, re.MULTILINE), path
+        section = rf"^`{path}[^`]*--json`"
+        assert re.search(section, PAGE, re.MULTILINE), f"docs/json.md has no section that begins with `{path} --json`"

@@ -114,7 +114,8 @@ def test_it_is_short() -> None:
 def test_the_reasons_are_those_of_the_engine() -> None:
     """The table of reasons is the engine's own."""
     for reason in REASONS:
-        assert f"| {' | '.join(reason.cells)} |" in README
+        row = f"| {' | '.join(reason.cells)} |"
+        assert row in README, f"the table of the README lacks {row}"
 
 
 class Rehearsal:

@@ -1,10 +1,9 @@
 """Find the kernels of notebooks among the processes: whoever starts one names its connection file, kernel-ID.json, to it."""
 
-import os
 from typing import NamedTuple
 
 from costguard.readers.host.arguments import Recognised
-from costguard.readers.host.processes import Process
+from costguard.readers.host.processes import Process, runs_still
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -52,12 +51,8 @@ class Kernels:
         return [
             Kernel(process, folder, name, _above(process, processes))
             for process, (folder, name) in found
-            if self._lives(process)
+            if runs_still(self._proc, process)
         ]
-
-    def _lives(self, process: Process) -> bool:
-        """The view may show for some looks what has ended."""
-        return os.access(f"{self._proc}/{process.pid}/stat", os.F_OK)
 
 
 def connection_file(arguments: list[bytes]) -> tuple[str, str] | None:

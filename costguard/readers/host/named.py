@@ -1,7 +1,6 @@
 """The sense `processes`: programs that the owner has named, while they run."""
 
-import os
-
+from costguard.readers.host.processes import runs_still
 from costguard.readers.host.sense import Activity, Sight
 from costguard.readers.host.text import printable
 from costguard.readers.host.users import Users
@@ -11,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from costguard.readers.host.processes import Process, Processes
+    from costguard.readers.host.processes import Processes
     from costguard.readers.host.sense import Moment, Place
 
 _TICKS = 100.0  # a second
@@ -30,14 +29,10 @@ class Named:
         found: dict[str, Activity] = {}
         for process in processes.named(*self._names):
             user = self._users.name(process.uid)
-            if (self._count and user not in self._count) or not self._lives(process):
+            if (self._count and user not in self._count) or not runs_still(self._proc, process):
                 continue
             who = f"{printable(process.name)} of {user}"
             began = min(process.start / _TICKS, now.boot)
             since = min(began, found[who].since) if who in found else began
             found[who] = Activity(who, "runs", since, now.boot, "its end", user)
         return Sight(tuple(found.values()), processes.unknown, "none of the named programs runs")
-
-    def _lives(self, process: "Process") -> bool:
-        """The view may keep for a while what has ended."""
-        return os.access(f"{self._proc}/{process.pid}/stat", os.F_OK)

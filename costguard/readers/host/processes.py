@@ -246,6 +246,11 @@ class Processes:
             return None
 
 
+def runs_still(proc: str, process: Process) -> bool:
+    """Whether it is there now: the view may show for some looks what has ended."""
+    return os.access(f"{proc}/{process.pid}/stat", os.F_OK)
+
+
 def _is_kernels(process: Process) -> bool:
     """Whether it is a thread of the kernel, which never becomes anything else."""
     return process.pid == 2 or process.parent == 2

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from costguard.engine.observation import Device, Known, Reading
 from costguard.engine.words import several
 from costguard.replay.formats.columns import Columns, from_header, guess, is_header, plain, renamed
-from costguard.replay.formats.group import SAMPLE, Grouper
+from costguard.replay.formats.group import Grouper
 from costguard.replay.formats.overlap import OverlapError
 from costguard.replay.formats.source import Progress, Source, chunks
 from costguard.replay.formats.values import CellTimes, Numbers, is_local, load, moment
@@ -46,7 +46,6 @@ class Table:
         self.options = options
         self.notes: list[str] = []
         self.rows = 0
-        self.first_lines: list[str] = []
         self._columns: Columns | None = None
         self._header: list[str] = []
         self._header_line = ""
@@ -87,7 +86,6 @@ class Table:
 
     def begin(self, lines: list[str]) -> int:
         """Learn the columns from the first lines; gives how many of them are used up."""
-        self.first_lines = lines[:SAMPLE]
         count = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
         if count == len(lines):
             return count

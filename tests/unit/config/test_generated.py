@@ -67,7 +67,7 @@ def test_the_action_is_the_clouds_where_there_is_one(tmp_path: Path, vendor: str
 def test_reference_page_is_up_to_date() -> None:
     """`make docs` was run after the last change of the schema."""
     page = Path(__file__).parents[3] / "docs" / "configuration.md"
-    assert page.read_text(encoding="utf-8") == reference()
+    assert page.read_text(encoding="utf-8") == reference(), "run `make docs`"
 
 
 @pytest.mark.parametrize("path", OPTIONS)

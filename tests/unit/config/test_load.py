@@ -45,7 +45,7 @@ def test_effective_names_every_field_of_the_policy() -> None:
     """A field that the configuration forgets would silently keep the engine's default."""
     policy = load_effective({}, {})["policy"]
     assert isinstance(policy, dict)
-    assert set(policy) == set(Policy._fields)
+    assert set(policy) == set(Policy._fields), f"config/schema.py: {sorted(set(policy) ^ set(Policy._fields))}"
 
 
 def test_later_sources_win(tmp_path: Path) -> None:

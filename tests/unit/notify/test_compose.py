@@ -10,18 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costguard import engine
+from costguard.config.types import KINDS as NAMED
 from costguard.engine.deeds import DEEDS
-from costguard.notify.compose import compose
+from costguard.notify.compose import _KINDS, compose
 from costguard.notify.job import Draft
 from costguard.notify.worker import written
 
-KINDS = (
-    *("warning", "cancelled", "would_act", "acting", "accepted", "done", "cannot", "failed"),
-    *("unknown_alarm", "unknown_recovered", "held", "hold_ended", "notice", "notes", "finding"),
-    *("preflight_refused", "preflight_passed", "next_action", "stopping", "asking", "outcome_unknown"),
-    *("reminder", "deadline_passed", "came_back", "closed", "state_lost", "unguarded", "weak_sign", "kept_up"),
-    *("countdown", "deadline_ahead", "deadline_extended", "armed", "summary"),
-)
+KINDS = tuple(_KINDS)
 FACTS: dict[str, object] = {
     "machine": "box",
     "instance": "i-1",
@@ -443,7 +438,12 @@ def test_whatever_the_engine_tells_has_words() -> None:
     sources = Path(engine.__file__).parent.glob("*.py")
     told = {kind for source in sources for kind in re.findall(r'\.tell\(\s*"(\w+)"', source.read_text())}
     assert told
-    assert told <= set(KINDS)
+    assert told <= set(KINDS), f"give {sorted(told - set(KINDS))} words in _KINDS of notify/compose.py"
+
+
+def test_the_kinds_of_the_configuration_are_those_that_are_written() -> None:
+    """A new kind of message can be named in `kinds`."""
+    assert sorted(NAMED) == sorted(KINDS), "KINDS of config/types.py and _KINDS of notify/compose.py differ"
 
 
 def test_findings_may_be_rows_or_objects() -> None:

@@ -1,0 +1,90 @@
+"""What was added in one table only, and forgotten where CONTRIBUTING sends the author next, is named here."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from costguard.cli.main import VERBS
+from costguard.engine.policy import Policy
+from costguard.engine.reasons import OWN_REASONS, Reason
+from costguard.notify.delivery import LOCAL_CHANNELS
+from costguard.readers.nvml import library
+from costguard.replay import outline, skip
+
+ROOT = Path(__file__).parents[2]
+TESTS = ROOT / "tests"
+PAGES = "\n".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+BY_OTHERS = {"nvmlDeviceGetTemperature": "of `costguard stress`", "nvmlDeviceGetHandleByUUID": "finds a GPU"}
+"""Calls of the driver that no signal rests on."""
+
+
+def sources(*folders: str) -> Iterator[tuple[Path, str]]:
+    for folder in folders:
+        for file in sorted((TESTS / folder).rglob("*.py")):
+            yield file, file.read_text(encoding="utf-8")
+
+
+def options_of(reason: Reason) -> set[str]:
+    """The fields of the policy that switch it on or off; none for one that always applies."""
+    changes: list[dict[str, Any]] = [{name: value} for name in Policy._fields for value in (None, 1.0)]
+    as_ever = reason.applies(Policy())
+    return {name for change in changes for name in change if reason.applies(Policy()._replace(**change)) != as_ever}
+
+
+@pytest.mark.parametrize("reason", OWN_REASONS, ids=lambda reason: reason.name)
+def test_simulated_machines_get_every_reason(reason: Reason) -> None:
+    """A reason that no simulated machine can have is judged on none."""
+    file = "simulation/surroundings.py"
+    given = {word.arg for word in ast.walk(ast.parse((TESTS / file).read_text())) if isinstance(word, ast.keyword)}
+    switches = options_of(reason)
+    assert not switches or switches & given, f"give some machines of tests/{file} one of {sorted(switches)}"
+
+
+@pytest.mark.parametrize("reason", OWN_REASONS, ids=lambda reason: reason.name)
+def test_replay_is_quick_with_every_reason(reason: Reason) -> None:
+    """One that replay cannot look ahead for is stepped through sample by sample: right, and a hundred times slower."""
+    assert reason in skip.KNOWN, f"teach Forward of replay/skip.py when {reason.name} could hold, then add it to KNOWN"
+    drawn = reason in outline.DRAWN or reason.by_date
+    assert drawn, f"teach replay/outline.py when {reason.name} holds, then add it to DRAWN"
+
+
+@pytest.mark.parametrize("channel", LOCAL_CHANNELS)
+def test_every_channel_of_this_machine_is_tested(channel: str) -> None:
+    """What it writes, and what it says of it, is tried by itself or by the worker that delivers."""
+    module, _, name = LOCAL_CHANNELS[channel].rpartition(".")
+    imports = re.compile(rf"from {re.escape(module)} import .*\b{name}\b|{re.escape(module)}\.{name}\b")
+    assert any(imports.search(text) for _, text in sources("unit", "faults")), f"test {module}.{name}"
+
+
+def typed(text: str) -> set[str]:
+    """The verbs that the strings of a test could type: alone, in front of arguments, or after ``costguard``."""
+    strings = [node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)]
+    return {
+        string.removeprefix("sudo ").removeprefix("costguard ").partition(" ")[0]
+        for string in strings
+        if isinstance(string, str)
+    }
+
+
+def test_every_verb_is_tested_and_on_a_page() -> None:
+    """A verb that no test types, or that no page shows, is one that nobody knows of."""
+    used = set().union(*(typed(text) for _, text in sources("unit", "e2e", "faults")))
+    untested = VERBS.keys() - used
+    assert not untested, f"type {sorted(untested)} in a test of tests/e2e or tests/unit/cli"
+    unknown = {verb for verb in VERBS if not re.search(rf"costguard {verb}\b", PAGES)}
+    assert not unknown, f"show {sorted(unknown)} in docs/ or the README"
+
+
+def test_every_call_of_the_driver_is_tested() -> None:
+    """Whatever reads a GPU is answered by the drivers of the tests, with a value and with a failure."""
+    asked = set(re.findall(r"\bnvml[A-Z]\w+", Path(library.__file__).read_text(encoding="utf-8")))
+    tested = "\n".join(text for _, text in sources("unit/readers", "faults"))
+    missing = {call for call in asked - BY_OTHERS.keys() if call not in tested}
+    assert not missing, (
+        f"answer {sorted(missing)} in a test of tests/unit/readers or tests/faults (driver.py beside them)"
+    )
+    assert BY_OTHERS.keys() <= asked, "it is gone"
