@@ -4,7 +4,6 @@ For short-lived workers only: resident processes use `costguard.process`.
 """
 
 import contextlib
-import ctypes
 import os
 import select
 import signal
@@ -14,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from costguard.accounts import Account
+from costguard.parent import end_with_parent
 
 TERM_GRACE_SECONDS = 5.0
 """Between SIGTERM and SIGKILL for a program that outlived its deadline."""
@@ -25,8 +25,6 @@ OUTPUT_LIMIT_BYTES = 2048
 """The end of the output that is kept."""
 
 _POLL_SECONDS = 0.02  # for a program that writes nothing
-_PR_SET_PDEATHSIG = 1
-_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class ProgramEnd(NamedTuple):
@@ -73,7 +71,7 @@ def run(
             user=account.uid if account else None,
             group=account.gid if account else None,
             extra_groups=account.groups if account else None,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - single-threaded worker, one system call
+            preexec_fn=end_with_parent,  # noqa: PLW1509 - single-threaded worker, one system call
         )
     finally:
         os.close(given)
@@ -82,11 +80,6 @@ def run(
     except BaseException:  # the worker's own deadline or end: leave nothing behind
         os.killpg(process.pid, signal.SIGKILL)
         raise
-
-
-def die_with_parent(wanted: bool = True) -> None:
-    """Ask the kernel to SIGKILL this process when its parent dies (or no longer to)."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL) if wanted else 0)
 
 
 class _Output:

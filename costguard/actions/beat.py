@@ -6,8 +6,8 @@ from collections.abc import Callable
 from costguard.actions import sink
 from costguard.actions.job import BeatJob
 from costguard.masking import mask
+from costguard.parent import end_with_parent
 from costguard.process.worker import Done, serve
-from costguard.programs import die_with_parent
 
 SETTINGS = ("url", "method", "token_file")
 """Those of ``[heartbeat]`` that a sink knows."""
@@ -18,7 +18,7 @@ ADDRESS = "the heartbeat's address"
 
 def main() -> int:
     """Do one job."""
-    die_with_parent()
+    end_with_parent()
     return serve(BeatJob, send, Done)
 
 

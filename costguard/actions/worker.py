@@ -22,10 +22,10 @@ from costguard.actions.shutdown import Shutdown
 from costguard.cloud import tags
 from costguard.cloud.api import Verb
 from costguard.masking import mask
+from costguard.parent import end_with_parent
 from costguard.plans import Plan, Result
 from costguard.process.wire import MalformedError, from_line
 from costguard.process.worker import next_line, say, serve
-from costguard.programs import die_with_parent
 
 _CONFIRM_POLL = 0.1  # seconds between looks at an executor that still runs
 
@@ -43,7 +43,7 @@ ACTIONS = {action.name: action for action in _ALL}
 
 def main() -> int:
     """Do one job."""
-    die_with_parent()
+    end_with_parent()
     return serve(Context, do, lambda error: ActionAnswer(error=error))
 
 
@@ -94,7 +94,7 @@ def perform(action: Action[Any], decided: Plan, context: Context) -> Result:
     begun = results.begin(context)
     if not begun.first:
         return Result("unknown", "this attempt was started before; it is not repeated")
-    die_with_parent(False)
+    end_with_parent(0)
     # The command may be the end of this machine, which sends SIGTERM to everybody: record the outcome first.
     signal.signal(signal.SIGTERM, lambda *_: None)
     try:

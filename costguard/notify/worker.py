@@ -17,9 +17,9 @@ from costguard.notify.message import Message
 from costguard.notify.overtaken import Overtaken
 from costguard.notify.processes import found_processes
 from costguard.notify.terminal import clean
+from costguard.parent import end_with_parent
 from costguard.people import with_names
 from costguard.process.worker import next_line, serve
-from costguard.programs import die_with_parent
 
 if TYPE_CHECKING:
     from costguard.report.job import DrawJob
@@ -33,7 +33,7 @@ BEGAN = {"done": (("acting", "warning"),)}
 
 def main() -> int:
     """Deliver one message over every channel."""
-    die_with_parent()
+    end_with_parent()
     return serve(TellJob, _tell_unless_overtaken, lambda error: Told(error=error))
 
 

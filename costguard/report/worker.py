@@ -18,8 +18,8 @@ from costguard.files import names_in
 from costguard.history import FILE, query
 from costguard.history.store import QUARTER
 from costguard.masking import mask
+from costguard.parent import end_with_parent
 from costguard.process.worker import serve
-from costguard.programs import die_with_parent
 from costguard.report import timeline
 from costguard.report.job import DrawJob, Drawn, PictureFormat
 
@@ -46,7 +46,7 @@ _POLL_SECONDS = 0.05
 
 def main() -> int:
     """Draw once."""
-    die_with_parent()
+    end_with_parent()
     with suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write(FIRST_TO_GO)
     with suppress(OSError, ValueError):

@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from costguard.parent import end_with_parent
 from costguard.tree import group
 from costguard.tree.members import mark_of, put_on
 from costguard.tree.processes import find
-from costguard.tree.signals import end_with_parent
 
 RESET = (signal.SIGPIPE, signal.SIGXFSZ)  # Python ignores them, and ignoring survives exec
 

@@ -12,7 +12,7 @@ SENT_BY_KERNEL = 0x80
 
 _CLOEXEC, _NONBLOCK = 0o2000000, 0o4000
 _RECORD = 128  # bytes of a signalfd_siginfo
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_CHILD_SUBREAPER = 36
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -64,8 +64,3 @@ def ended_children() -> Iterator[tuple[int, int]]:
         if pid == 0:
             return
         yield pid, status
-
-
-def end_with_parent(number: int) -> None:
-    """Let this process get that signal when its parent is gone, also after exec (prctl(2))."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)

@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Generic, TypeVar
 
+from costguard.parent import end_with_parent
 from costguard.process.command_lines import command_lines
 from costguard.process.wire import MalformedError, from_line, to_line
 from costguard.tree.begin import NOT_FOUND, RESET
 from costguard.tree.jobs import BEAT_SECONDS
-from costguard.tree.signals import end_with_parent
 from costguard.trust import clean
 
 T = TypeVar("T")

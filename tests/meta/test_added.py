@@ -36,12 +36,16 @@ def options_of(reason: Reason) -> set[str]:
 
 
 @pytest.mark.parametrize("reason", OWN_REASONS, ids=lambda reason: reason.name)
-def test_simulated_machines_get_every_reason(reason: Reason) -> None:
-    """A reason that no simulated machine can have is judged on none."""
-    file = "simulation/surroundings.py"
-    given = {word.arg for word in ast.walk(ast.parse((TESTS / file).read_text())) if isinstance(word, ast.keyword)}
+@pytest.mark.parametrize("file", ["simulation/surroundings.py", "unit/replay/made.py"])
+def test_drawn_policies_have_every_reason(file: str, reason: Reason) -> None:
+    """A reason that no simulated machine, or no replayed recording, can have is judged on none."""
+    drawn = {
+        word.arg
+        for word in ast.walk(ast.parse((TESTS / file).read_text(encoding="utf-8")))
+        if isinstance(word, ast.keyword) and not isinstance(word.value, ast.Constant)
+    }
     switches = options_of(reason)
-    assert not switches or switches & given, f"give some machines of tests/{file} one of {sorted(switches)}"
+    assert not switches or switches & drawn, f"draw one of {sorted(switches)} for some policies of tests/{file}"
 
 
 @pytest.mark.parametrize("reason", OWN_REASONS, ids=lambda reason: reason.name)

@@ -144,7 +144,7 @@ class _Reading:
         if text is None or text.strip().upper() == "ALL":
             return None if text is None else ()
         found = _list(text)
-        if not found or not all(_number(one) for one in found):
+        if not found or not all(_is_number(one) for one in found):
             self.problems.append(f"[{name}] gpus = {text} is not understood; allowed: {allowed}")
             return None
         return tuple(dict.fromkeys([str(int(one)) for one in found]))
@@ -198,7 +198,7 @@ class _Reading:
 
     def _interval(self) -> float:
         text = self._value("defaults", self._sections.get("defaults", {}), "interval_seconds", "1 to 3600")
-        if text is not None and (not _number(text) or not 0 < int(text) <= 3600):
+        if text is not None and (not _is_number(text) or not 0 < int(text) <= 3600):
             self.problems.append(f"[defaults] interval_seconds = {text} is out of range; allowed: 1 to 3600")
             return 0.0
         return float(text or 0)
@@ -211,7 +211,7 @@ class _Reading:
         if enabled is not None and enabled.strip().lower() not in states:
             self.problems.append(f"[tty] enabled = {enabled} is not understood; allowed: yes, no")
         seconds = self._get("tty", section, "idle_seconds", "0").strip()
-        if not _number(seconds) or len(seconds) > 9:
+        if not _is_number(seconds) or len(seconds) > 9:
             self.problems.append(f"[tty] idle_seconds = {seconds} is out of range; allowed: 0 to 999999999")
             return {}
         if enabled is not None and not states.get(enabled.strip().lower()):
@@ -262,7 +262,7 @@ def _together(gpus: Sequence[str]) -> str:
     return f"GPUs {', '.join(gpus[:-1])} and {gpus[-1]}"
 
 
-def _number(text: str) -> bool:
+def _is_number(text: str) -> bool:
     return re.fullmatch(r"\s*[0-9]+\s*", text) is not None
 
 

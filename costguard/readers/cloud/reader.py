@@ -18,6 +18,7 @@ import time
 from costguard.cloud.api import CloudError, CloudNotice, Identity, Price, resume_command, start_command
 from costguard.cloud.choose import Chosen, NobodyError, choose
 from costguard.masking import mask
+from costguard.parent import end_with_parent
 from costguard.process.wire import from_line
 from costguard.readers import pipe
 from costguard.readers.cloud.job import CloudJob
@@ -160,7 +161,7 @@ def serve(
 
 def main() -> int:
     """Serve on standard input and output."""
-    pipe.end_with_guard()
+    end_with_parent()
     source = sys.stdin.buffer
     line = source.readline()
     if not line.strip():

@@ -16,6 +16,7 @@ from math import isfinite
 from typing import NoReturn
 
 from costguard.accounts import Account, NoAccountError, account_of
+from costguard.parent import end_with_parent
 from costguard.process.worker import serve
 from costguard.readers.host.errand_jobs import ProbeEnd, ProbeJob
 from costguard.trust import weakness
@@ -40,7 +41,7 @@ GONE_SECONDS = 3.0
 
 _POLL_SECONDS = 0.05
 _COUNT_SECONDS = 0.5
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_CHILD_SUBREAPER = 36
 _NOT_STARTED = 126
 
 
@@ -56,9 +57,8 @@ def main() -> int:
     """Do one job."""
     if os.getsid(0) != os.getpid():  # in a unit of its own it leads a session already
         os.setsid()  # the guard kills the reader's session, and this process must outlive that to clean up
-    libc = ctypes.CDLL(None)
-    libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGTERM))
-    libc.prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    end_with_parent(signal.SIGTERM)
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
     return serve(ProbeJob, run, ProbeEnd)
 
 
@@ -140,7 +140,7 @@ def _become(account: Account | None, parent: int) -> None:
         os.setgroups(account.groups)
         os.setresgid(account.gid, account.gid, account.gid)
         os.setresuid(account.uid, account.uid, account.uid)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))  # after the change of user, which forgets it
+    end_with_parent()  # after the change of user, which forgets it
     if os.getppid() != parent:
         os._exit(_NOT_STARTED)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -15,6 +15,7 @@ import sys
 import time
 
 from costguard.clocks import boot_clock
+from costguard.parent import end_with_parent
 from costguard.process.wire import MalformedError, from_line
 from costguard.readers import pipe
 from costguard.readers.host.job import HostJob
@@ -249,7 +250,7 @@ def serve(senses: Senses, questions: Questions, write: "Callable[[bytes], None]"
 
 def main() -> int:
     """Serve on standard input and output."""
-    pipe.end_with_guard()
+    end_with_parent()
     questions = Questions(0)
     try:
         job = questions.first()

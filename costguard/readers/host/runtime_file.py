@@ -5,13 +5,13 @@ not go, a home directory that root may not read can be read, and one that hangs,
 Sources: jupyter_core.paths (``jupyter_runtime_dir``), jupyter_server (``server_info``), pid_namespaces(7).
 """
 
-import ctypes
 import json
 import os
 import stat
 import sys
 from typing import Any, NamedTuple
 
+from costguard.parent import end_with_parent
 from costguard.process.worker import serve
 from costguard.readers.host.errand_jobs import RuntimeFound, RuntimeJob
 
@@ -20,9 +20,6 @@ NAMES = ("jpserver", "nbserver")
 
 FILE_BYTES = 1 << 16
 ENVIRONMENT_BYTES = 1 << 18
-
-_PR_SET_PDEATHSIG = 1
-_SIGKILL = 9
 
 
 class Server(NamedTuple):
@@ -36,7 +33,7 @@ class Server(NamedTuple):
 
 def main() -> int:
     """Do one job."""
-    _die_with_parent()
+    end_with_parent()
     return serve(RuntimeJob, find, RuntimeFound)
 
 
@@ -97,11 +94,7 @@ def _become(uid: int, gid: int) -> None:
         os.setresuid(uid, uid, uid)
     except PermissionError:
         return
-    _die_with_parent()  # forgotten by the kernel with every change of the user
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, _SIGKILL)
+    end_with_parent()  # forgotten by the kernel with every change of the user
 
 
 def _read(root: int, path: str, uid: int) -> str:

@@ -31,6 +31,7 @@ import sys
 import time
 
 from costguard.clocks import boot_clock
+from costguard.parent import end_with_parent
 from costguard.readers import pipe
 from costguard.readers.nvml.codes import (
     DRIVER_NOT_LOADED,
@@ -570,7 +571,7 @@ class Lines:
 
 def main() -> int:
     """Serve on stdin and stdout; end with the guard, even in the middle of a call that hangs."""
-    pipe.end_with_guard()
+    end_with_parent()
     answers = os.dup(1)
     os.dup2(2, 1)  # whatever the driver's library prints is no answer
     try:
