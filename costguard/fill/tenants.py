@@ -18,7 +18,7 @@ _SHOWN = 3  # processes named
 _NAME = 15  # characters that the kernel keeps
 
 
-class Holder(NamedTuple):
+class Tenant(NamedTuple):
     """A process on a GPU: ``who`` names it for people."""
 
     kind: Literal["own", "ignored", "foreign", "unknown"]
@@ -46,7 +46,7 @@ def held_by(answer: Mapping[str, Any], key: str) -> Held:
         return Held(None, None, "the reader does not say who is on it")
 
 
-def judge(held: Held, reading: Reading, look: WatchRules, known: Callable[[int], Holder]) -> tuple[State, str]:
+def judge(held: Held, reading: Reading, look: WatchRules, known: Callable[[int], Tenant]) -> tuple[State, str]:
     """Whether a GPU is free, and who or what speaks against it."""
     if held.pids is None:
         return "unknown", held.why
@@ -58,7 +58,7 @@ def judge(held: Held, reading: Reading, look: WatchRules, known: Callable[[int],
     return _by_load(held, reading, look.threshold, holders)
 
 
-def _by_presence(holders: Mapping[int, Holder]) -> tuple[State, str]:
+def _by_presence(holders: Mapping[int, Tenant]) -> tuple[State, str]:
     """Whoever has a context there is somebody."""
     if foreign := [holder.who for holder in holders.values() if holder.kind == "foreign"]:
         return "taken", _listed(foreign)
@@ -67,7 +67,7 @@ def _by_presence(holders: Mapping[int, Holder]) -> tuple[State, str]:
     return "free", ""
 
 
-def _by_load(held: Held, reading: Known, threshold: float, holders: Mapping[int, Holder]) -> tuple[State, str]:
+def _by_load(held: Held, reading: Known, threshold: float, holders: Mapping[int, Tenant]) -> tuple[State, str]:
     """Who only holds the GPU is nobody; with our own work on it, the driver must say who uses it."""
     others = {pid: holder for pid, holder in holders.items() if holder.kind in ("foreign", "unknown")}
     if any(holder.kind == "own" for holder in holders.values()):
@@ -96,7 +96,7 @@ class Tenants:
         """Begin a look; ``own``: the tree as it was followed."""
         self._own = {process.pid for process in own}
 
-    def known(self, pid: int) -> Holder:
+    def known(self, pid: int) -> Tenant:
         """Who this is."""
         process = processes.find(pid) if pid > 0 else None
         if process is None:
@@ -106,9 +106,9 @@ class Tenants:
             if pid not in self._own:
                 self._strangers.add(process.key)
         if pid in self._own:
-            return Holder("own", process.name)
+            return Tenant("own", process.name)
         who = f"{process.name} {pid} of uid {_owner(pid)}"
-        return Holder("ignored" if self._is_ignored(process) else "foreign", who)
+        return Tenant("ignored" if self._is_ignored(process) else "foreign", who)
 
     def _is_ignored(self, process: processes.Process) -> bool:
         """By its exact name: the kernel's, or of a longer one the program's."""
@@ -118,16 +118,16 @@ class Tenants:
         return bool(long) and _program(process.pid) in long
 
 
-def _unseen(pid: int) -> Holder:
+def _unseen(pid: int) -> Tenant:
     """One that /proc does not show: another user's where /proc hides those, else nobody knows whose."""
     try:
         if pid > 0:
             os.kill(pid, 0)
     except PermissionError:
-        return Holder("foreign", f"process {pid} of another user")
+        return Tenant("foreign", f"process {pid} of another user")
     except (ProcessLookupError, OverflowError):
         pass
-    return Holder("unknown", f"process {pid}, which cannot be seen from here")
+    return Tenant("unknown", f"process {pid}, which cannot be seen from here")
 
 
 def _owner(pid: int) -> str:

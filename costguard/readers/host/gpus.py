@@ -43,7 +43,7 @@ _TICKS = 100.0  # a second
 _DEVICE, _COMPUTE, _CONTROL = "/dev/nvidia", "/dev/nvidia-uvm", "/dev/nvidiactl"
 
 
-class Holder(NamedTuple):
+class DeviceHolder(NamedTuple):
     """A process with a GPU open.
 
     ``computes``: it has not only the devices open that every monitor opens to ask the driver, but that of CUDA's memory too.
@@ -62,7 +62,7 @@ class Gpus:
         self._proc = place.proc
         self._edition: int | None = None  # of no look yet
         self._due: list[tuple[float, int, Process]] = []  # when, the youngest first, and which process
-        self._held: dict[int, Holder] = {}
+        self._held: dict[int, DeviceHolder] = {}
         self.hidden = False
         """Whether there are processes whose open files are not for this user to see."""
         self.complete = False
@@ -73,7 +73,7 @@ class Gpus:
         """When the next process should be looked through, on the boot clock."""
         return self._due[0][0] if self._due else NEVER
 
-    def look(self, processes: "Processes", now: float) -> "list[Holder]":
+    def look(self, processes: "Processes", now: float) -> "list[DeviceHolder]":
         """Go on looking, and say who holds a GPU; of this agent's own processes none does."""
         if processes.edition != self._edition:
             self._meet(processes, now)
@@ -124,7 +124,7 @@ class Gpus:
                 computes = computes or target.startswith(_COMPUTE)
                 controls = controls or target.startswith(_CONTROL)
         if holds:
-            self._held[process.pid] = Holder(process, computes or not controls, process.name.startswith(WATCHERS))
+            self._held[process.pid] = DeviceHolder(process, computes or not controls, process.name.startswith(WATCHERS))
         else:
             self._held.pop(process.pid, None)
         age = max(0.0, now - process.start / _TICKS)

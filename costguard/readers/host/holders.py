@@ -4,7 +4,7 @@ A monitor's handle does not count: of one known by its name, and of any process 
 """
 
 from costguard.holders import place as place_of
-from costguard.readers.host.gpus import Gpus, Holder
+from costguard.readers.host.gpus import DeviceHolder, Gpus
 from costguard.readers.host.sense import NOT_YET, Activity, Sight
 from costguard.readers.host.text import printable, read
 from costguard.readers.host.users import Users
@@ -46,7 +46,7 @@ class Holders:
         self._places = {pid: one for pid, one in self._places.items() if processes.get(pid) is one[0]}
         return Sight(tuple(found.values()), self._unknown(processes), "no process holds a GPU, beside monitors")
 
-    def _counts(self, one: Holder) -> bool:
+    def _counts(self, one: DeviceHolder) -> bool:
         return one.computes and not one.watches and one.process.name not in self._ignore
 
     def _unknown(self, processes: "Processes") -> str:

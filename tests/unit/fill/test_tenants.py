@@ -10,7 +10,7 @@ import pytest
 
 from costguard.engine.observation import Known, Reading, Unknown
 from costguard.fill.jobs import WatchRules
-from costguard.fill.tenants import Held, Holder, Tenants, held_by, judge
+from costguard.fill.tenants import Held, Tenant, Tenants, held_by, judge
 from costguard.tree import processes
 from costguard.tree.processes import find
 
@@ -18,10 +18,10 @@ PRESENCE = WatchRules(1.0, "processes", 0.05, (), 0.0, ())
 LOAD = PRESENCE._replace(by="load")
 REST, WORK = Known(0.0, (), 1.0, "0 %"), Known(0.4, (), 1.0, "40 %")
 
-KINDS = {1: Holder("own", "a"), 2: Holder("ignored", "b"), 3: Holder("foreign", "c"), 4: Holder("unknown", "d")}
+KINDS = {1: Tenant("own", "a"), 2: Tenant("ignored", "b"), 3: Tenant("foreign", "c"), 4: Tenant("unknown", "d")}
 
 
-def known(pid: int) -> Holder:
+def known(pid: int) -> Tenant:
     return KINDS[pid]
 
 
