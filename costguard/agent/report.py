@@ -11,7 +11,7 @@ from costguard.engine.narrate import unmatched_names
 from costguard.engine.observation import Known, Observation
 from costguard.engine.obstacles import due_at
 from costguard.engine.policy import Policy
-from costguard.engine.reasons import OWN_REASONS, Moment
+from costguard.engine.reasons import OWN_REASONS, Situation
 from costguard.engine.rules import Rules, rules_of
 from costguard.engine.state import Core, State
 from costguard.engine.turn import action_of, label
@@ -32,7 +32,7 @@ def report(
 ) -> dict[str, Any]:
     """The engine's part of the status; ``wall`` is the date of its last step."""
     state, core, rules = step.state, step.state.core, rules_of(policy)
-    moment, date = Moment(state, rules, wall, core.clocks.synced), partial(_date, wall, state.at)
+    situation, date = Situation(state, rules, wall, core.clocks.synced), partial(_date, wall, state.at)
     return {
         "sentence": str(step.sentence),
         "state": step.sentence.word,
@@ -45,7 +45,7 @@ def report(
         "policy": policy._asdict(),
         "window": policy.kill_duration,
         "threshold": rules.quiet_threshold,
-        **{f"{reason.name}_at": date(reason.at(moment)) for reason in OWN_REASONS},
+        **{f"{reason.name}_at": date(reason.at(situation)) for reason in OWN_REASONS},
         "started": date(core.clocks.started),
         "boot_grace_until": date(core.clocks.started + policy.boot_grace) if rules.ends_machine else None,
         "grace": policy.grace,
@@ -58,7 +58,7 @@ def report(
         "holds": [
             {"owner": h.owner, "reason": h.reason, "until": date(h.until), "uid": h.uid} for h in core.people.holds
         ],
-        "deadline": _deadline(moment, date),
+        "deadline": _deadline(situation, date),
         "hold_left": max(0.0, policy.hold_total - core.people.charged),
         "vetoes": [
             {"source": v.source, "reason": v.reason, "hatch": v.hatch, "unknown": v.unknown, "lets_go": v.lets_go}
@@ -104,12 +104,12 @@ def _gpus(state: State, seen: Observation, findings: Findings, date: Date) -> li
     return rows
 
 
-def _deadline(moment: Moment, date: Date) -> dict[str, Any] | None:
+def _deadline(situation: Situation, date: Date) -> dict[str, Any] | None:
     """The limit that ends the machine's time, and who moved it; None where there is none."""
-    first = min(overdue.limits(*moment[:3], synced=moment.synced), key=lambda limit: limit.at, default=None)
+    first = min(overdue.limits(*situation[:3], synced=situation.synced), key=lambda limit: limit.at, default=None)
     if first is None:
         return None
-    extension = moment.state.core.deadline.extension
+    extension = situation.state.core.deadline.extension
     moved = None if extension is None or extension.until <= first.at else extension
     by = {"owner": moved.owner, "reason": moved.reason, "until": date(moved.until), "uid": moved.uid} if moved else None
     return {"limit": first.name, "at": date(first.at), "extended": by}

@@ -127,7 +127,7 @@ def _write(
     _freshen(state_dir)
     begin = since if since is not None else time.time() - DEFAULT_SINCE_SECONDS
     status = _status(state_dir)
-    settings = history_report.Settings(status.get("threshold"), _saving_limit(status))
+    settings = history_report.AgentRules(status.get("threshold"), _saving_limit(status))
     if html is not None:
         history_report.write_page(path, html, begin, price or _price_of(status), settings)
     if png is not None:

@@ -18,7 +18,7 @@ DESK_SCALE = 2.0
 """Dots to a pixel of a picture that is written alone."""
 
 
-class Settings(NamedTuple):
+class AgentRules(NamedTuple):
     """What the running agent goes by: the load below which a GPU is quiet (None: nobody knows it now), and how long a stop counts as money."""
 
     threshold: float | None = None
@@ -48,7 +48,7 @@ def check(path: str) -> None:
         )
 
 
-def write_page(history: str, path: str, since: float, price: Rate | None, settings: Settings) -> None:
+def write_page(history: str, path: str, since: float, price: Rate | None, settings: AgentRules) -> None:
     """Read the history and write the page. Raises CostguardError."""
     from costguard.report import facts, page
     from costguard.report.job import DrawJob, PictureFormat

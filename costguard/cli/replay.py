@@ -29,7 +29,7 @@ BIG_BYTES = 4 << 20
 """Size from which progress is shown."""
 
 
-class Named(NamedTuple):
+class NamedPolicy(NamedTuple):
     """A policy and its label."""
 
     label: str
@@ -101,7 +101,7 @@ def command(
     from costguard.replay.formats.table import Options
 
     base: dict[str, object] = {"config": config, "preset": preset, "set": [*assignments, *_priced(price)]}
-    policies = [_policy(spec, base) for spec in specs] or [Named(preset or "the configuration", _load(base))]
+    policies = [_policy(spec, base) for spec in specs] or [NamedPolicy(preset or "the configuration", _load(base))]
     with files.uncollected(), _progress(names, len(policies)) as (reading, deciding):
         recording = files.read_all(names, Options(machine, columns, scale), reader, reading)
         for note in recording.notes:
@@ -140,7 +140,7 @@ def _title(names: Sequence[str]) -> str:
 
 def _decide(
     recording: "Recording",
-    policies: Sequence[Named],
+    policies: Sequence[NamedPolicy],
     progress: Callable[[float], None],
     *,
     every_sample: bool,
@@ -186,7 +186,7 @@ def _report(title: str, recording: "Recording", results: "Sequence[PolicyRun]", 
 # -- policies ------------------------------------------------------------------------------------------------
 
 
-def _policy(spec: str, base: dict[str, object]) -> Named:
+def _policy(spec: str, base: dict[str, object]) -> NamedPolicy:
     """One ``--policy``: a file, a preset, or settings, on top of the other options."""
     from costguard.config.load import ConfigurationError
 
@@ -197,17 +197,17 @@ def _policy(spec: str, base: dict[str, object]) -> Named:
         raise CostguardError(message, "`costguard config show` lists all options") from None
 
 
-def _understood(spec: str, base: dict[str, object]) -> Named:
+def _understood(spec: str, base: dict[str, object]) -> NamedPolicy:
     if spec.startswith("preset:"):
-        return Named(spec, _load({**base, "preset": spec.removeprefix("preset:")}))
+        return NamedPolicy(spec, _load({**base, "preset": spec.removeprefix("preset:")}))
     if "=" in spec:
         given = base["set"]
         assert isinstance(given, list)  # built in command()
-        return Named(spec, _load({**base, "set": [*given, *NEXT_SETTING.split(spec.strip())]}))
+        return NamedPolicy(spec, _load({**base, "set": [*given, *NEXT_SETTING.split(spec.strip())]}))
     if not os.path.exists(spec):
         hint = "a policy is a file.toml, preset:NAME, or settings such as kill_duration=2h"
         raise CostguardError(f"the policy {spec!r} is not a file", hint)
-    return Named(os.path.basename(spec), _load({**base, "config": spec}))
+    return NamedPolicy(os.path.basename(spec), _load({**base, "config": spec}))
 
 
 def _load(arguments: dict[str, object]) -> "Policy":
@@ -226,11 +226,11 @@ def _list(value: object) -> list[object]:
     return list(value) if isinstance(value, list) else []
 
 
-def _distinct(policies: Sequence[Named]) -> list[Named]:
+def _distinct(policies: Sequence[NamedPolicy]) -> list[NamedPolicy]:
     """Two policies of one name are numbered."""
     labels = [named.label for named in policies]
     return [
-        named if labels.count(named.label) == 1 else Named(f"{named.label} ({number})", named.policy)
+        named if labels.count(named.label) == 1 else NamedPolicy(f"{named.label} ({number})", named.policy)
         for number, named in enumerate(policies, 1)
     ]
 

@@ -6,7 +6,7 @@ from costguard.engine.idleness import idle_at, quiet_enough_at, work_seen, works
 from costguard.engine.incident import HEARD_WITHIN_SECONDS
 from costguard.engine.obstacles import may_warn_at, powerless_at
 from costguard.engine.overdue import period_over, waits_for_work
-from costguard.engine.reasons import OWN_REASONS, Moment, earliest
+from costguard.engine.reasons import OWN_REASONS, Situation, earliest
 from costguard.engine.rules import NOTICE_KEPT_SECONDS, Rules
 from costguard.engine.state import DONE, FAILED, WATCHING, State
 from costguard.engine.window import NEVER
@@ -44,10 +44,10 @@ def _watching(state: State, rules: Rules, wall: float, *, synced: bool | None) -
     core = state.core
     if (core.ledger.stops or core.people.charged) and works_now(state):
         return -NEVER
-    moment = Moment(state, rules, wall, synced)
+    situation = Situation(state, rules, wall, synced)
     waits = waits_for_work(state, rules, wall, synced=synced)
     told = core.alarms.deadline_at if waits else NEVER
-    return min(told, _weak(state, rules), *[earliest(reason, moment) for reason in OWN_REASONS])
+    return min(told, _weak(state, rules), *[earliest(reason, situation) for reason in OWN_REASONS])
 
 
 def _latched(state: State, rules: Rules) -> float:

@@ -72,7 +72,7 @@ def advance(turn: Turn, *, bridged: bool, watched: bool) -> None:
 
 def _watching(turn: Turn) -> None:
     """Begin an incident when a reason holds; a deadline that passed while work goes on is told, at most daily."""
-    if reason := reasons.choose(turn.moment):
+    if reason := reasons.choose(turn.situation):
         open_incident(turn, reason)
     elif turn.at >= turn.core.alarms.deadline_at and overdue.waits_for_work(
         turn.state, turn.rules, turn.wall, synced=turn.synced
@@ -121,7 +121,7 @@ def request_outlived(turn: Turn) -> None:
 
 def _warning(turn: Turn, incident: Incident, *, bridged: bool, watched: bool) -> None:
     """The countdown: take it back, wait, prepare, or act."""
-    standing = reasons.standing(incident, turn.moment)
+    standing = reasons.standing(incident, turn.situation)
     blocked, attempt = standing.state == "blocked", incident.attempt
     if not (watched if incident.by_person else bridged):  # a person has looked at the GPUs of the moment of asking
         again = "" if incident.by_person else "; a new countdown begins unless work is seen"

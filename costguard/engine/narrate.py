@@ -2,7 +2,7 @@
 
 from costguard.engine import obstacles, overdue
 from costguard.engine.deeds import WATCHES, Deed, deed_of
-from costguard.engine.reasons import DEADLINE, OWN_REASONS, Moment, earliest, reason_of, veto_words
+from costguard.engine.reasons import DEADLINE, OWN_REASONS, Situation, earliest, reason_of, veto_words
 from costguard.engine.rules import Rules
 from costguard.engine.saving import hook_works
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, WARNING, Core, Incident, State
@@ -149,11 +149,11 @@ class Sentence:
             return obstacle + (f" until {self._at(max(hold.until for hold in core.people.holds))}" if held else "")
         return self._outlook(deed)
 
-    def _kept_until(self, moment: Moment) -> str:
+    def _kept_until(self, situation: Situation) -> str:
         """What would end it, where what senses see is all that keeps the machine up; else empty."""
         state, rules = self._state, self._rules
         vetoes = obstacles.heeded(state, rules)
-        due = any(r.heeds_vetoes and r.applies(rules.policy) and r.at(moment) <= state.at for r in OWN_REASONS)
+        due = any(r.heeds_vetoes and r.applies(rules.policy) and r.at(situation) <= state.at for r in OWN_REASONS)
         if not vetoes or not due:
             return ""
         if vetoes[0].unknown:
@@ -206,16 +206,16 @@ class Sentence:
     def _outlook(self, deed: Deed) -> str:
         state, rules, core = self._state, self._rules, self._state.core
         policy, action = rules.policy, deed.word
-        moment = Moment(state, rules, self._wall, core.clocks.synced)
-        times = [(earliest(reason, moment), reason) for reason in OWN_REASONS if reason.applies(policy)]
+        situation = Situation(state, rules, self._wall, core.clocks.synced)
+        times = [(earliest(reason, situation), reason) for reason in OWN_REASONS if reason.applies(policy)]
         would = "" if policy.mode == "live" else "DRY RUN: "
         for at, reason in times:
             if (
-                at == NEVER and reason.at(moment) <= state.at and not reason.heeds_vetoes
+                at == NEVER and reason.at(situation) <= state.at and not reason.heeds_vetoes
             ):  # it waits for the end of the work
                 words = f"{reason.outlook(policy)} has passed; {would}warning once no work was seen for"
                 return f"{words} {duration(overdue.work_over_seconds(rules))}, {action} {_later(rules, 'later')}"
-        if kept := self._kept_until(moment):
+        if kept := self._kept_until(situation):
             return f"{kept}, then {would}warning and {action} {_later(rules, 'later')}"
         at, why = min((at, reason.outlook(policy)) for at, reason in times)
         at = max(at, obstacles.may_warn_at(core, rules))

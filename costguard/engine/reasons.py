@@ -26,7 +26,7 @@ from costguard.engine.window import NEVER
 from costguard.engine.words import duration
 
 
-class Moment(NamedTuple):
+class Situation(NamedTuple):
     """What a reason is judged by: the state, and the date with whether it can be trusted."""
 
     state: State
@@ -59,11 +59,13 @@ class Reason(NamedTuple):
     admin_hold: str
     # the rules
     applies: Callable[[Policy], bool]  # whether the policy has it at all
-    at: Callable[[Moment], float]  # when it begins to hold, if nothing changes
-    stands: Callable[[Moment], Standing]  # once people were warned of it
+    at: Callable[[Situation], float]  # when it begins to hold, if nothing changes
+    stands: Callable[[Situation], Standing]  # once people were warned of it
     outlook: Callable[[Policy], str] = lambda _policy: ""  # what will have been by then
     window: Callable[[Policy], float | None] = lambda policy: policy.kill_duration
-    not_before: Callable[[Moment], float] = lambda _moment: -NEVER  # until when something else keeps it from beginning
+    not_before: Callable[[Situation], float] = lambda _situation: (
+        -NEVER
+    )  # until when something else keeps it from beginning
     heeds_vetoes: bool = True
     needs_quiet: bool = True  # in the very tick that acts (I1, I3)
     by_date: bool = False  # it comes although work goes on, so what ends its latch is work that is seen now
@@ -74,22 +76,22 @@ class Reason(NamedTuple):
         return (self.title, self.work_seen, self.unknown, self.reader_veto, self.user_hold, self.admin_hold)
 
 
-def _deadline_stands(moment: Moment) -> Standing:
-    state, rules, wall, synced = moment
+def _deadline_stands(situation: Situation) -> Standing:
+    state, rules, wall, synced = situation
     if not reached(state.at, overdue.deadline_at(state, rules, wall, synced=synced)):
         return Standing("no", "the deadline was moved")
     return YES if rules.policy.stop_busy or not overdue.may_work(state, rules) else Standing("no", "work was seen")
 
 
-def _deadline_not_before(moment: Moment) -> float:
-    state, rules = moment.state, moment.rules
+def _deadline_not_before(situation: Situation) -> float:
+    state, rules = situation.state, situation.rules
     if rules.policy.stop_busy:
         return -NEVER
     return max(overdue.work_over_at(state, rules), overdue.no_work_from(state, rules))
 
 
-def _idle_stands(moment: Moment) -> Standing:
-    state, rules = moment.state, moment.rules
+def _idle_stands(situation: Situation) -> Standing:
+    state, rules = situation.state, situation.rules
     if reached(state.at, idle_at(state, rules)):
         return YES
     if _unknown(state):
@@ -100,8 +102,8 @@ def _idle_stands(moment: Moment) -> Standing:
     return Standing("no", "work was seen" if seen else "readings are missing from the idle window")
 
 
-def _unused_stands(moment: Moment) -> Standing:
-    state, rules = moment.state, moment.rules
+def _unused_stands(situation: Situation) -> Standing:
+    state, rules = situation.state, situation.rules
     if reached(state.at, unused_at(state, rules)):
         return YES
     if _unknown(state):
@@ -115,8 +117,8 @@ def _unknown(state: State) -> bool:
     return state.core.signals.unknown_since is not None and not works_now(state)
 
 
-def _unknown_stands(moment: Moment) -> Standing:
-    holds = reached(moment.state.at, unknown_at(moment.state, moment.rules))
+def _unknown_stands(situation: Situation) -> Standing:
+    holds = reached(situation.state.at, unknown_at(situation.state, situation.rules))
     return YES if holds else Standing("no", "the GPUs or the host changed")
 
 
@@ -192,7 +194,7 @@ PERSON = Reason(
     user_hold="asked",
     admin_hold="refused",
     applies=lambda _policy: True,
-    at=lambda _moment: NEVER,
+    at=lambda _situation: NEVER,
     stands=lambda m: Standing("no", words) if (words := forbidden(m.state.core, m.rules)) else YES,
     heeds_vetoes=False,
     needs_quiet=False,
@@ -210,39 +212,39 @@ def reason_of(incident: Incident) -> Reason:
     return _BY_NAME[incident.reason]
 
 
-def choose(moment: Moment) -> str:
+def choose(situation: Situation) -> str:
     """The name of the reason that holds now, if nothing stands in its way; empty when there is none."""
-    state, rules = moment.state, moment.rules
+    state, rules = situation.state, situation.rules
     core = state.core
     if obstacle(core, rules) or in_boot_grace(state, rules):
         return ""
     for reason in OWN_REASONS:
         if reason.heeds_vetoes and heeded(state, rules):
             continue
-        if reached(state.at, reason.at(moment)) and reached(state.at, reason.not_before(moment)):
+        if reached(state.at, reason.at(situation)) and reached(state.at, reason.not_before(situation)):
             return reason.name
     return ""
 
 
-def earliest(reason: Reason, moment: Moment) -> float:
+def earliest(reason: Reason, situation: Situation) -> float:
     """When a reason could be chosen, as far as it alone is concerned; NEVER while work, or a veto, keeps it from that."""
-    at = reason.at(moment)
-    if at <= moment.state.at and reason.heeds_vetoes and heeded(moment.state, moment.rules):
+    at = reason.at(situation)
+    if at <= situation.state.at and reason.heeds_vetoes and heeded(situation.state, situation.rules):
         return NEVER
-    return at if at > moment.state.at else max(at, reason.not_before(moment))
+    return at if at > situation.state.at else max(at, reason.not_before(situation))
 
 
-def standing(incident: Incident, moment: Moment) -> Standing:
+def standing(incident: Incident, situation: Situation) -> Standing:
     """Whether a reason that people were warned of still holds on this tick's readings (I3)."""
-    core, reason = moment.state.core, reason_of(incident)
+    core, reason = situation.state.core, reason_of(incident)
     if reason is PERSON:
-        return reason.stands(moment)
-    if words := obstacle(core, moment.rules):
+        return reason.stands(situation)
+    if words := obstacle(core, situation.rules):
         return Standing("no", words)
-    vetoes = heeded(moment.state, moment.rules) if reason.heeds_vetoes else ()
+    vetoes = heeded(situation.state, situation.rules) if reason.heeds_vetoes else ()
     if vetoes and not vetoes[0].unknown:
         return Standing("no", veto_words(vetoes[0]))
-    stands = reason.stands(moment)
+    stands = reason.stands(situation)
     return Standing("blocked", veto_words(vetoes[0])) if vetoes and stands is YES else stands
 
 

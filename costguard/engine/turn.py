@@ -6,7 +6,7 @@ from costguard.engine import overdue
 from costguard.engine.effects import Effect, Tell
 from costguard.engine.idleness import concerned
 from costguard.engine.observation import Device
-from costguard.engine.reasons import Moment, reason_of
+from costguard.engine.reasons import Situation, reason_of
 from costguard.engine.rules import Rules
 from costguard.engine.state import (
     CONFIRMING,
@@ -97,9 +97,9 @@ class Turn:
         return State(self.at, self.gpus, self.tracks, self.core)
 
     @property
-    def moment(self) -> Moment:
+    def situation(self) -> Situation:
         """What reasons are judged by."""
-        return Moment(self.state, self.rules, self.wall, self.synced)
+        return Situation(self.state, self.rules, self.wall, self.synced)
 
     @property
     def live(self) -> bool:

@@ -20,7 +20,7 @@ from costguard.engine.observation import Observation, Veto
 from costguard.engine.obstacles import due_at
 from costguard.engine.overdue import period_over
 from costguard.engine.policy import Policy
-from costguard.engine.reasons import Moment, reason_of, standing
+from costguard.engine.reasons import Situation, reason_of, standing
 from costguard.engine.rules import EPSILON_SECONDS, rules_of
 from costguard.engine.saved import initial
 from costguard.engine.state import DONE, WARNING, WATCHING, State
@@ -233,7 +233,7 @@ class _Walker:
             return -1.0
         now = core.incident
         if core.phase == WARNING and now is not None and now.warned is not None:
-            if standing(now, Moment(state, rules, self._wall(state.at), None)).state != "yes":
+            if standing(now, Situation(state, rules, self._wall(state.at), None)).state != "yes":
                 return -1.0
             due = due_at(core, rules)
             alarming = (

@@ -30,7 +30,7 @@ from costguard.engine import (
 from costguard.engine.effects import Abandon, Effect, Go, Tell
 from costguard.engine.obstacles import due_at
 from costguard.engine.overdue import period_over, work_over_at
-from costguard.engine.reasons import OWN_REASONS, Moment
+from costguard.engine.reasons import OWN_REASONS, Situation
 from costguard.engine.rules import rules_of
 from costguard.engine.saved import commitments
 from costguard.engine.window import NEVER
@@ -270,7 +270,7 @@ def coming(state: State, policy: Policy, wall: float) -> list[float]:
             core.incident.announcement.again_at,
         ]
     moments.append(state.at + period_over(core, rules) - wall)
-    now = Moment(state, rules, wall, True)
+    now = Situation(state, rules, wall, True)
     moments += [when(now) for reason in OWN_REASONS for when in (reason.at, reason.not_before)]
     moments.append(work_over_at(state, rules))
     return sorted({moment for moment in moments if state.at + 0.5 < moment < state.at + 2 * 86400.0})
