@@ -223,7 +223,7 @@ class Memory:
         """Save the commitments: now in memory, soon on the disk."""
         self._order += 1
         lasting = {
-            **commitments(state, now.wall, self._policy.price_per_hour),
+            **commitments(state, now.boot, now.wall, self._policy.price_per_hour),
             "rules": self._mark,
             "order": self._order,
         }

@@ -140,13 +140,13 @@ def _same_boot(core: Core, commitments: Mapping[str, Any], now: float) -> Core:
     return core._replace(phase=CONFIRMING, incident=core.incident._replace(attempt=attempt))
 
 
-def commitments(state: State, wall: float, price_per_hour: float | None = None) -> dict[str, Any]:
-    """What must survive a boot (I8), as JSON values; ``wall`` is the date now."""
+def commitments(state: State, now: float, wall: float, price_per_hour: float | None = None) -> dict[str, Any]:
+    """What must survive a boot (I8), as JSON values; ``now`` on the boot clock, which may be hours after the last tick, and as a date."""
     core, people, ledger = state.core, state.core.people, state.core.ledger
     running = max(0.0, state.at - core.clocks.suspended)  # a machine that sleeps is not billed
     return {
         # as earlier versions read them; the end by the date of now, should it have been set since the hold was granted
-        "holds": [[hold.owner, hold.reason, hold.until, wall + hold.until - state.at] for hold in people.holds],
+        "holds": [[hold.owner, hold.reason, hold.until, wall + hold.until - now] for hold in people.holds],
         "holders": [list(hold[4:]) for hold in people.holds],
         "held": people.charged,
         "accounts": [list(account) for account in people.accounts],
@@ -160,13 +160,14 @@ def commitments(state: State, wall: float, price_per_hour: float | None = None) 
         "boot_id": core.boot_id,
         "earlier": {"ran": ledger.ran, "spent": ledger.spent},  # without this boot, should its state be lost within it
         "incident": _value(core.incident) if core.phase in OPEN else None,
-        "deadline": _deadline_values(state, wall),
+        "deadline": _deadline_values(state, wall - now),
     }
 
 
-def _deadline_values(state: State, wall: float) -> dict[str, Any]:
+def _deadline_values(state: State, booted: float) -> dict[str, Any]:
+    """``booted``: the date at which the boot clock began, by the date of now."""
     extensions, whole, told_left = state.core.deadline
-    dated = [list(one._replace(wall=wall + one.until - state.at)) for one in extensions]
+    dated = [list(one._replace(wall=booted + one.until)) for one in extensions]
     return {"extensions": dated, "whole": whole, "told_left": _value(told_left)}
 
 

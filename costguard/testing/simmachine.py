@@ -5,6 +5,7 @@ as the driver's sample ring and energy counter give it.
 """
 
 import random
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -63,6 +64,7 @@ class Machine:
         self.ring = ring
         self.counters = counters
         self._script: Iterator[Phase] = iter(script)
+        self._coming: deque[Phase] = deque()  # before the rest of the script
         self._log: list[tuple[float, Phase]] = []
         self._ends = 0.0
         self.hooks: list[tuple[float, float]] = []  # when the owner's hook worked on the GPUs
@@ -71,7 +73,7 @@ class Machine:
     def phase(self, now: float) -> Phase:
         """What the machine does now."""
         while now >= self._ends:
-            phase = next(self._script, NOTHING)
+            phase = self._coming.popleft() if self._coming else next(self._script, NOTHING)
             self._log.append((self._ends, phase))
             self._ends += phase.seconds
         if len(self._log) > 2 and self._log[1][0] < now - KEEP:
@@ -82,8 +84,7 @@ class Machine:
         """What it does ends here (a reboot, a crash); ``phases`` come next, then the rest of the script."""
         self.phase(now)
         self._ends = now
-        following = self._script
-        self._script = iter(_chain(phases, following))
+        self._coming.extendleft(reversed(phases))
 
     def history(self, since: float, now: float) -> list[tuple[float, float, Phase]]:
         """(start, end, phase) of everything between two moments, oldest first."""
@@ -117,8 +118,3 @@ class Machine:
         if phase.jitter and top:
             top = min(1.0, max(0.0, top + self._noise.uniform(-phase.jitter, phase.jitter)))
         return round(top, 3), signs, phase.unknown.get(gpu, "")
-
-
-def _chain(first: Iterable[Phase], then: Iterator[Phase]) -> Iterator[Phase]:
-    yield from first
-    yield from then

@@ -231,11 +231,22 @@ def test_only_root_lifts_the_limit_on_repeated_stops() -> None:
     assert not world.state.core.ledger.stops
 
 
+def test_a_hold_that_comes_before_the_first_look_after_a_sleep_is_not_longer_over_a_boot() -> None:
+    """The last look was hours ago then; what was promised is 600 s."""
+    world = started()
+    world.now += 2 * HOUR
+    world.wall += 2 * HOUR
+    world.hold(600.0, "eve (uid 1001)", EVE)
+    kept = json.loads(json.dumps(commitments(world.state, world.now, world.wall)))
+    (hold,) = initial("another boot", "i-1", kept, 20.0).core.people.holds
+    assert hold.until == pytest.approx(620.0)
+
+
 def test_a_hold_of_the_version_before_survives_an_upgrade() -> None:
     """Owner, end and reason stay, and its owner by the kernel's id may release it; within the boot and over one."""
     world = started()
     world.hold(2 * HOUR, "eve (uid 1001)", EVE)
-    kept = commitments(world.state, world.wall)
+    kept = commitments(world.state, world.now, world.wall)
     old = {name: value for name, value in kept.items() if name not in {"holders", "accounts"}}
     assert all(len(hold) == 4 for hold in old["holds"]), "an older version reads them too"
     saved = dump(world.state)

@@ -30,7 +30,8 @@ def test_a_fresh_state_is_saved_as_ever() -> None:
 
 def test_commitments_are_written_as_ever() -> None:
     """What must survive a boot."""
-    assert json.dumps(commitments(load(SAVED["state"]), 1.7e9, 2.0)) == json.dumps(SAVED["commitments"])
+    state = load(SAVED["state"])
+    assert json.dumps(commitments(state, state.at, 1.7e9, 2.0)) == json.dumps(SAVED["commitments"])
 
 
 def every(value: object, path: str = "") -> dict[str, object]:

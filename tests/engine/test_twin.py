@@ -234,7 +234,7 @@ class Twins:
 
     def kept(self) -> list[dict[str, object]]:
         return [
-            json.loads(json.dumps(commitments(state, self.wall, self.policy.price_per_hour)))
+            json.loads(json.dumps(commitments(state, self.now, self.wall, self.policy.price_per_hour)))
             for state in (self.quick, self.full)
         ]
 

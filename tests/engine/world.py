@@ -260,7 +260,9 @@ class World:
 
     def lose_state(self, down: float = 5.0) -> None:
         """The guard ends, and within the same boot another one finds the commitments only."""
-        kept = json.loads(json.dumps(commitments(self.state, self.wall, self.policy.price_per_hour), allow_nan=False))
+        kept = json.loads(
+            json.dumps(commitments(self.state, self.now, self.wall, self.policy.price_per_hour), allow_nan=False)
+        )
         self.now += down
         self.wall += down
         boot_id = f"boot-{self.boots:03}-x"
@@ -274,7 +276,9 @@ class World:
 
     def boot(self, off: float = 60.0) -> None:
         """The machine goes down and comes back; its date may be another one then (``off`` less than 0)."""
-        kept = json.loads(json.dumps(commitments(self.state, self.wall, self.policy.price_per_hour), allow_nan=False))
+        kept = json.loads(
+            json.dumps(commitments(self.state, self.now, self.wall, self.policy.price_per_hour), allow_nan=False)
+        )
         self.boots += 1
         self.now, self.suspended = 20.0, 0.0
         self.wall += off

@@ -48,6 +48,11 @@ class Holds:
         """Until when somebody's hold lasts."""
         return max(self.until.values(), default=-NEVER)
 
+    @property
+    def settled(self) -> bool:
+        """Whether nobody has asked for a hold just now: what is told then was decided before."""
+        return self._judge.at - self._changed > EXACT
+
     # -- what may be asked -----------------------------------------------------------------------------------
 
     def asked(self, uid: int) -> None:

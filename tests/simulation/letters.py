@@ -8,6 +8,9 @@ if TYPE_CHECKING:
     from tests.simulation.judge import Judge
 
 DAY = 86400.0
+NAPS = 2 * 3600.0
+"""Seconds before its end in which a machine may have slept."""
+
 EXACT = 2.5
 """Seconds by which a time in a message may be off."""
 
@@ -134,7 +137,9 @@ class Letters:
     def _closed(self, facts: dict[str, Any]) -> None:
         """For how long the machine was off, as well as its last commitments can tell."""
         judge = self._judge
-        off, unknown = judge.began - judge.off_at, judge.off_at - judge.stored_at
+        # a guard that falls asleep and ends when it wakes has counted the time until it fell asleep
+        counted = min(judge.stored_at, judge.slept_at) if judge.off_at - judge.slept_at < NAPS else judge.stored_at
+        off, unknown = judge.began - judge.off_at, judge.off_at - counted
         if facts["off_seconds"] is None or judge.jumped > judge.off_at - DAY or judge.story.world.synced is not True:
             return
         if not off - EXACT <= facts["off_seconds"] <= off + max(0.0, unknown) + judge.at - judge.began + 120.0:

@@ -21,18 +21,25 @@ from tests.mutants.tree import copy
 TABLE = Path(__file__).with_name("planted.toml")
 NOTHING = {"rule": "-", "why": "nothing is planted", "file": "", "unnoticed": "as it must be"}
 LIFE = "from tests.simulation.planted import {life}; {life}({seed}, {days})"
-STORY = 2.5
-"""Days of one story: several machines show more than one."""
+STORY, BENT_STORY = 2.5, 1.25
+"""Days of one story about everything, and of one that is mostly about something: several machines show more than one."""
+
+ROUND = 3
+"""Stories in a row, of which the first is about everything."""
 
 
 def lives(seed: int, days: float) -> None:
     """Live some stories, and print after how many days in all which rule was broken."""
+    from tests.simulation.bents import BENTS, PLAIN
     from tests.simulation.judge import Violation
     from tests.simulation.story import Story
 
-    lived = 0.0
+    lived, number = 0.0, 0
     while lived < days:
-        story = Story(1000 * seed + int(lived), min(STORY, days - lived))
+        rounds, place = divmod(number, ROUND)
+        bent = BENTS[(4 * seed + rounds * (ROUND - 1) + place) % len(BENTS)] if place else PLAIN
+        story = Story(1000 * seed + number, min(BENT_STORY if place else STORY, days - lived), bent=bent)
+        number += 1
         try:
             story.run()
         except (Exception, Violation) as error:  # noqa: BLE001  # a bug may show itself in any way

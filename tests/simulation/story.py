@@ -14,17 +14,15 @@ from costguard.engine.observation import Observation
 from costguard.engine.state import Core
 from costguard.host.ports import Instant
 from costguard.testing.simhost import Machine, Phase, SimCrash, SimHost, SimOff, World
+from tests.simulation.bents import Bent, bent_of
 from tests.simulation.judge import Judge, Violation
 from tests.simulation.surroundings import Spent, forgotten, policy, script, short, unattended, unseen, varied
 from tests.simulation.terms import NEVER
-from tests.simulation.troubles import OPERATIONS, USER, Troubles, happens, strike
+from tests.simulation.troubles import OPERATIONS, USER, Troubles, befalls, happens, strike
 
 DAY = 86400.0
 FAULTS_EVERY = (2400.0, 4800.0, 9600.0)
 """Mean seconds between faults that come by themselves, in one boot or another; more come with phases that are rare."""
-
-OWNER_EVERY = 5 * 3600.0
-"""Mean seconds between two configurations, beside those that come with a boot."""
 
 CALM = 1 / 50
 """Share of boots after which nobody touches the machine, and nothing goes wrong: what comes once a day is seen there."""
@@ -94,12 +92,13 @@ class Report(NamedTuple):
 class Story:
     """A life of ``days`` of running time, told by ``seed`` alone."""
 
-    def __init__(self, seed: int, days: float, *, verbose: bool = False) -> None:
+    def __init__(self, seed: int, days: float, *, bent: Bent | None = None, verbose: bool = False) -> None:
         self.seed, self.days, self.verbose = seed, days, verbose
         self.rng = random.Random(seed)
         gpus = self.rng.choice((1, 2, 2, 3))
         self.money = self.rng.random() < 0.6
-        self.config: dict[str, Any] = policy(self.rng, Spent(), priced=self.money)
+        self.bent = bent or bent_of(seed)
+        self.config = self._policy(Spent())
         self.ruled = self.config  # under which the guard works
         self.machine = Machine(
             gpus, script(self.rng, gpus, lambda: self.config["policy"]), ring=RING, counters=self.rng.random() < 0.5
@@ -143,7 +142,10 @@ class Story:
             return varied(self.rng, self.config)
         begun = self.judge.budget_since
         spent = Spent(ran, 0.0 if begun in {None, NEVER} else ran - (begun or 0.0), self.world.instant().wall)
-        return policy(self.rng, spent, priced=self.money)
+        return self._policy(spent)
+
+    def _policy(self, spent: Spent) -> dict[str, Any]:
+        return policy(self.rng, spent, priced=self.money, always=self.bent.options(self.rng, spent))
 
     # -- the life --------------------------------------------------------------------------------------------
 
@@ -242,7 +244,7 @@ class Story:
             self.troubles.arm("nvml", "missing", self.rng.choice((1, 2, 5)))
         if self.rng.random() < 0.04:  # nothing that drives a GPU is found
             self.troubles.arm("nvml", "empty", self.rng.choice((5, 60)))
-        if self.rng.random() < 0.1:  # the date is wrong until a server of time answers
+        if self.rng.random() < self.bent.wrong_dates:  # the date is wrong until a server of time answers
             self.world.wall_offset += (wrong := self.rng.choice((-1, 1)) * self.rng.uniform(2.0, 40.0) * 3600.0)
             self.world.synced = self.rng.choice((False, None))
             self.judge.wall_jumped()
@@ -261,7 +263,8 @@ class Story:
         """Who starts the machine: its owner, to work; a timer, over and over; or somebody who has other plans for it."""
         self.machine.cut(self.world.now, Phase(self.rng.uniform(60.0, 900.0), 0.002, "boot"))
         choice = self.rng.random()
-        before, self.timer = self.timer, choice < (0.85 if self.timer else 0.25)
+        usual = 0.85 if self.timer else 0.25
+        before, self.timer = self.timer, choice < (usual if self.bent.timer is None else self.bent.timer)
         if self.timer:  # started and forgotten, again and again
             if not before:
                 plans = [self._owner() for _ in range(8)]
@@ -269,7 +272,8 @@ class Story:
             elif self.rng.random() < 0.2:
                 self.config = varied(self.rng, self.config)
             given = self.config["policy"]
-            quiet = forgotten(self.rng, given["unused_after"], len(self.machine.keys), given["arm_duration"])
+            gpus = len(self.machine.keys)
+            quiet = forgotten(self.rng, given["unused_after"], gpus, given["arm_duration"], glances=self.bent.glances)
             self.machine.cut(self.world.now, *quiet)
             self._cut_short(self.config["policy"]["unused_after"] or 3600.0)
         elif choice < (0.4 if self._has_deadline() else 0.75):
@@ -330,7 +334,7 @@ class Story:
         def owner() -> None:
             if self.world.boots != boot:
                 return
-            self.world.after(self.rng.expovariate(1 / OWNER_EVERY), owner)
+            self.world.after(self.rng.expovariate(1 / self.bent.owner_every), owner)
             if getattr(self, "host", None) is not None and self.host.alive:
                 self.edited() if self.rng.random() < 0.3 else self.reload(self.rng)
 
@@ -338,7 +342,7 @@ class Story:
         if self._has_deadline() and self.rng.random() < 0.5:  # which comes later by what the machine sleeps
             self.world.after(self.rng.uniform(0.0, 2 * 3600.0), lambda: happens(self, self.rng, "suspend"))
         if not self.timer:
-            self.world.after(self.rng.expovariate(1 / OWNER_EVERY), owner)
+            self.world.after(self.rng.expovariate(1 / self.bent.owner_every), owner)
 
     def look_around(self) -> None:
         """The guard waits: a phase that began just now draws trouble."""
@@ -394,6 +398,9 @@ class Story:
     def _countdown(self, grace: float) -> None:
         """A countdown runs: what must end it, or hold it up, comes in time for that."""
         rng = self.rng
+        if self.bent.in_countdown and rng.random() < 0.5:
+            what = rng.choice(self.bent.in_countdown)
+            self.world.after(rng.uniform(0.0, 0.8 * grace), lambda: befalls(self, rng, what))
         if rng.random() < 0.2:
             name = rng.choice(("announcement", "stall", "suspend"))
             self.world.after(rng.uniform(0.0, grace), lambda: happens(self, rng, name))

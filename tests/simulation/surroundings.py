@@ -7,6 +7,8 @@ decisions as two weeks of a real machine.
 
 import random
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from costguard.testing.simhost import Phase, effective
@@ -106,10 +108,12 @@ def varied(rng: random.Random, made: Mapping[str, Any]) -> dict[str, Any]:
     return {**made, "policy": {**given, name: value}}
 
 
-def forgotten(rng: random.Random, unused: float | None, gpus: int, arms: float | None) -> tuple[Phase, ...]:
+def forgotten(
+    rng: random.Random, unused: float | None, gpus: int, arms: float | None, *, glances: float = 0.4
+) -> tuple[Phase, ...]:
     """Nobody works on a machine that a timer has started; or somebody looks at it, too short to arm it."""
     whole = (unused or HOUR) * rng.uniform(0.7, 2.0) + rng.uniform(0.0, HOUR)
-    if rng.random() < 0.6 or not arms or arms < 3 * MINUTE:
+    if rng.random() > glances or not arms or arms < 3 * MINUTE:
         return (Phase(whole, QUIET, "forgotten"),)
     load = [QUIET] * gpus
     load[rng.randrange(gpus)] = 0.97
@@ -227,15 +231,18 @@ ACTIONS = (
 PICKED = (*[()] * 9, ("0",), ("0",), ("0",), ("GPU-00000000",), ("GPU-00000000",), ("0", "7"))
 
 
-def policy(rng: random.Random, spent: Spent, *, priced: bool) -> dict[str, Any]:
-    """A configuration that an owner could have, as its worker gives it."""
+def policy(
+    rng: random.Random, spent: Spent, *, priced: bool, always: Mapping[str, Any] = MappingProxyType({})
+) -> dict[str, Any]:
+    """A configuration that an owner could have, as its worker gives it; ``always``: options that this owner always sets."""
     kill_action, fallback = rng.choice(ACTIONS)
     together, picked = rng.choice(("all", "any", "any", "mean", "mean")), rng.choice(PICKED)
     if picked and "7" in picked:  # a GPU that is not there: only an action that any GPU decides could overlook that
         kill_action, fallback, together = "command", (), rng.choice(("any", "any", together))
     machine = kill_action not in {"command", "end_process"} or bool(fallback)
     rented = {"providers": ["simulated=none"], "cloud": {"tag_settings": rng.random() < 0.5, "spread": 300.0}}
-    made = effective(
+    made = partial(
+        effective,
         mode="live" if rng.random() < 0.8 else "dry-run",
         interval=rng.choice((60.0, 60.0, 60.0, *[120.0] * 12, 30.0)),
         arm_duration=rng.choice((60.0, 300.0, 420.0, None)),
@@ -262,7 +269,7 @@ def policy(rng: random.Random, spent: Spent, *, priced: bool) -> dict[str, Any]:
         kill_action=kill_action,
         fallback=fallback,
         admin_hold="billing tests" if rng.random() < 0.06 else "",
-    )
+    )(**always)
     made["actions"] = {name: {**given, "timeout": rng.choice((50, 60, 110))} for name, given in made["actions"].items()}
     if rng.random() < 0.25:
         made["heartbeat"] = {"every": 600, "url": "https://watch.example/beat"}

@@ -69,7 +69,7 @@ class Tidings:
             self._reminded = at
         elif kind == "hold_ended" and facts.get("hold") != "released":
             first = min(judge.holds.until.values(), default=-NEVER)
-            if first > at + 1.0:
+            if first > at + 1.0 and judge.holds.settled:
                 judge.breaks(f"I8: a hold that lasts {first - at:.0f} s more is said to be over")
         # what failed may be waiting for its next try, and whoever has just woken up does not know that it slept
         elif kind == "unguarded" and judge.stage not in {"warned", "gone", "unsure"} and not judge.drowsy:

@@ -10,6 +10,7 @@ from costguard.host.files import COMMITMENTS, STATE
 from costguard.testing.simhost import Faults, SimHost
 
 if TYPE_CHECKING:
+    from tests.simulation.bents import Happening
     from tests.simulation.story import Story
 
 PHASES = ("WATCHING", "WARNING", "ACTING", "CONFIRMING", "DONE", "FAILED")
@@ -18,6 +19,9 @@ USER = 60001
 
 PATIENCE = 1800.0
 """Seconds after which a fault that found nothing to break is given up."""
+
+OFTEN_WRONG, LASTING = 10, 4 * 3600.0
+"""What goes wrong more often than that has so many seconds for it."""
 
 # subject -> what may go wrong with one operation of it
 OPERATIONS = {
@@ -114,7 +118,10 @@ class Troubles(Faults):
 
 
 def strike(story: "Story", rng: random.Random) -> None:
-    """Bring about one fault, fitting for the phase."""
+    """Bring about one fault, fitting for the phase, or for what this life is mostly about."""
+    if story.bent.often and rng.random() < 0.5:
+        befalls(story, rng, rng.choice(story.bent.often))
+        return
     names = list(EVENTS)
     subjects = [*OPERATIONS, *WEIGHTY]
     wanted = {
@@ -147,6 +154,15 @@ def strike(story: "Story", rng: random.Random) -> None:
     if subject.endswith("configure"):
         story.reload(rng)
     story.troubles.arm(subject, word, times)
+
+
+def befalls(story: "Story", rng: random.Random, what: "Happening") -> None:
+    """What a life with a bent is about."""
+    if not isinstance(what, str):
+        story.troubles.arm(*what, within=LASTING if what[2] > OFTEN_WRONG else PATIENCE)
+    elif story.host.alive:
+        story.troubles.count(what)
+        (EVENTS | RARELY)[what](story, rng)
 
 
 def happens(story: "Story", rng: random.Random, name: str) -> None:
@@ -366,3 +382,23 @@ EVENTS: dict[str, Callable[["Story", random.Random], None]] = {
         {"command": "hold", "seconds": rng.choice((-1, 0, "1", None, 1e999))}
     ),
 }
+
+
+def _stopped_between(story: "Story", rng: random.Random) -> None:
+    """Somebody holds, root stops, and the same one holds for a shorter time than before."""
+    host = story.host
+
+    def again(what: Callable[[], None]) -> Callable[[], None]:
+        return lambda: what() if host.alive else None
+
+    story.ask({"command": "hold", "seconds": 3600, "reason": "a run"}, "hold", 3600.0, uid=USER)
+    story.world.after(60.0, again(story.stop))
+    short = {"command": "hold", "seconds": 600, "reason": "a run"}
+    story.world.after(60.0 + rng.uniform(1.0, 50.0), again(lambda: story.ask(short, "hold", 600.0, uid=USER)))
+
+
+RARELY: dict[str, Callable[["Story", random.Random], None]] = {
+    "a stop between two holds": _stopped_between,
+    "nobody works": lambda story, _: story.rests(),
+}
+"""Events of some lives alone."""

@@ -1,0 +1,123 @@
+"""What a machine's life is mostly about: in a life of everything, what needs three rare things in a row never happens.
+
+Most lives have a bent, in turn by their seed. Source of the idea: Groce et al., "Swarm Testing" (ISSTA 2012): runs that overdo a few
+features find more than runs that have a little of all.
+"""
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from tests.simulation.surroundings import HOUR, PRICE, Spent
+
+Happening = str | tuple[str, str, int]
+"""An event, or subject and word of an operation that goes wrong, and how often (`tests.simulation.troubles`)."""
+
+Options = Callable[[random.Random, Spent], Mapping[str, Any]]
+"""What an owner sets in every configuration."""
+
+
+def _any(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+    return {}
+
+
+class Bent(NamedTuple):
+    """``often``: what every second fault is. ``in_countdown``: what befalls every second countdown.
+
+    ``wrong_dates``: share of boots with a wrong date. ``timer``: share of boots by a timer, None as usual. ``owner_every``: mean
+    seconds between two configurations. ``glances``: share of forgotten machines at which somebody looks, too short to arm them.
+    """
+
+    often: tuple[Happening, ...] = ()
+    in_countdown: tuple[Happening, ...] = ()
+    options: Options = _any
+    wrong_dates: float = 0.1
+    timer: float | None = None
+    owner_every: float = 5 * HOUR
+    glances: float = 0.4
+
+
+def _second_action(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+    first, then = rng.choice((("stop", ("shutdown",)), ("stop", ("terminate", "shutdown")), ("command", ("shutdown",))))
+    return {"kill_action": first, "fallback": then, "mode": "live", "admin_hold": ""}
+
+
+def _deadlines(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+    which = rng.choice(("lifetime", "lease_until"))
+    at = {"lifetime": spent.ran, "lease_until": spent.wall}[which] + rng.uniform(0.1, 1.5) * HOUR
+    return {which: at, "stop_busy": rng.random() < 0.6, "mode": "live", "admin_hold": ""}
+
+
+def _budgets(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+    budget = PRICE * (spent.billed / HOUR + rng.uniform(2.0, 5.5))
+    return {"budget": budget, "budget_period": 6 * HOUR, "price_per_hour": PRICE, "stop_busy": True, "mode": "live"}
+
+
+def _forgotten(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+    unused = rng.choice((0.5 * HOUR, HOUR))
+    stop = {"kill_action": "stop", "fallback": (), "mode": "live", "admin_hold": ""}
+    return {"unused_after": unused, "arm_duration": 420.0, **stop}
+
+
+def _stops(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+    soon = {"kill_duration": 600.0, "arm_duration": rng.choice((60.0, None)), "grace": 60.0}
+    return {"kill_action": "stop", "fallback": (), "mode": "live", "admin_hold": "", **soon}
+
+
+def _unseen(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+    return {"unknown_stop_after": rng.choice((4 * HOUR, None)), "mode": "live", "unknown_alarm": 600.0}
+
+
+def _people(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+    return {"hold_max": rng.choice((HOUR, 24 * HOUR)), "mode": "live", "kill_duration": 600.0}
+
+
+BENTS: tuple[Bent, ...] = (
+    Bent(
+        options=_second_action,
+        in_countdown=(("go", "refused", 1), ("prepare", "refuse", 1), ("prepare", "another", 1), ("go", "fail", 3)),
+    ),
+    Bent(
+        options=_deadlines,
+        often=("reload", "edited", "suspend", "hold"),
+        in_countdown=("reload", "edited", "suspend"),
+    ),
+    Bent(options=_budgets, often=("suspend", "reboot"), wrong_dates=0.0, owner_every=20 * HOUR),
+    Bent(options=_forgotten, often=("reboot", "guard killed"), timer=0.95),
+    Bent(options=_stops, often=("reboot", "held over a boot"), wrong_dates=0.7),
+    Bent(
+        options=_unseen,
+        often=(("nvml", "missing", 3), ("nvml", "partial", 3), ("nvml", "die", 1), "hold", "stall"),
+        in_countdown=(("nvml", "die", 1), ("nvml", "missing", 2)),
+    ),
+    Bent(
+        options=_people,
+        often=("hold", "release", "held by two", "stop by hand", "held over and over", "a stop between two holds"),
+        in_countdown=("hold",),
+    ),
+    Bent(
+        options=_stops,
+        often=("stall", "suspend", "announcement"),
+        in_countdown=("stall", "suspend", "announcement", ("notify", "fail", 3)),
+    ),
+    Bent(
+        often=("tag", "tag, and a guard that cannot read it", "guard killed"),
+        in_countdown=(("notify", "fail", 3),),
+        owner_every=20 * HOUR,
+    ),
+    Bent(
+        options=_stops,
+        often=(("plan", "refuse", 40), ("plan", "die", 400), "guard killed", "nobody works"),
+        in_countdown=(("prepare", "refuse", 1),),
+        owner_every=40 * HOUR,
+    ),
+)
+
+PLAIN = Bent()
+TURNS = (BENTS[0], PLAIN, *BENTS[1:], PLAIN)
+"""What lives are about, in turn by their seed."""
+
+
+def bent_of(seed: int) -> Bent:
+    """Of the life with this seed."""
+    return TURNS[seed % len(TURNS)]
