@@ -21,6 +21,12 @@ WAITING_LIMIT = 8
 """Steps that wait; with more the oldest is left out."""
 
 
+STILL_DRAINED = (
+    "what was drained for its end may still be; take it back by hand (`costguard history` has the hook's output)"
+)
+"""Said to people when an undo has failed: else nobody looks."""
+
+
 class Occasion(NamedTuple):
     """A step that was reached, and what belongs to it. ``name`` makes it run at most once. ``again``: its process was lost once."""
 
@@ -40,11 +46,17 @@ class Hooks(Part[ActionAnswer]):
     """Runs the programs of ``[hooks]`` in live mode. ``report`` gets the subject *hook*."""
 
     def __init__(
-        self, host: Host, config: Mapping[str, Any], report: Report, record: Record, kept: object = None
+        self,
+        host: Host,
+        config: Mapping[str, Any],
+        report: Report,
+        record: Record,
+        tell: Callable[[str], None],
+        kept: object = None,
     ) -> None:
-        """``kept``: what an earlier guard of this boot had to run; each runs once for its occasion, so nothing is repeated."""
+        """``tell`` says something to people. ``kept``: what an earlier guard of this boot had to run, each once for its occasion."""
         super().__init__(host, "act", ActionAnswer, report)
-        self._record = record
+        self._record, self._tell = record, tell
         self._waiting: deque[Occasion] = deque(maxlen=WAITING_LIMIT)
         self._running: Occasion | None = None
         self.adopt(config)
@@ -121,8 +133,9 @@ class Hooks(Part[ActionAnswer]):
             answer = self._task.only_answer(event)
         except TaskError as error:
             one = self._running
-            self._ended("failed", str(error))
-            if one is not None and one.step == "undo" and not one.again:  # what was drained may still be
+            again = one is not None and one.step == "undo" and not one.again  # what was drained may still be
+            self._ended("failed", str(error), for_good=not again)
+            if one is not None and again:
                 self._waiting.appendleft(one._replace(again=True))
             return
         outcome = answer.outcome
@@ -136,9 +149,11 @@ class Hooks(Part[ActionAnswer]):
         self._waiting.clear()
         self._task.stop()
 
-    def _ended(self, status: str, detail: str) -> None:
+    def _ended(self, status: str, detail: str, *, for_good: bool = True) -> None:
         one, self._running = self._running, None
         if one is None:
             return
         self._record(one, status, detail)
         self._report(f"hooks.{one.step}", f"hooks.{one.step}: {detail}" if status == "failed" else None)
+        if one.step == "undo" and status == "failed" and for_good:
+            self._tell(f"the machine goes on, but {detail}: {STILL_DRAINED}")

@@ -135,7 +135,7 @@ class Loop:
         self._last = Step(saved.state, (), Sentence(saved.state, rules_of(self.policy), now.wall))
         self.gpu_side = GpuSide(host, config, saved.state, saved.handed, self._trouble, detached=saved.detached)
         self._reload = Reload(host, self._trouble, self._adopt)
-        self.hooks = Hooks(host, config, self._trouble, self.history.hook, saved.hooks)
+        self.hooks = Hooks(host, config, self._trouble, self.history.hook, self._remark, saved.hooks)
         if not saved.again:
             self.hooks.booted(boot.boot_id, Circumstances(instance=boot.instance))
         self.summary = SummaryPart(
@@ -360,8 +360,12 @@ class Loop:
         """Say aloud, once, that a lease does not count: whoever counts on its date would learn that from the bill."""
         waits = now.synced is False and now.boot >= CLOCK_SET_WITHIN_SECONDS
         if waits and "clock" not in self.troubles:
-            self.workers.remark(LEASE_WAITS, self._message_facts(), now.boot)
+            self._remark(LEASE_WAITS)
         self._trouble("clock", LEASE_WAITS if waits else None)
+
+    def _remark(self, text: str) -> None:
+        """Tell people what the agent has to say of itself."""
+        self.workers.remark(text, self._message_facts(), self.host.clock().boot)
 
     def _stood(self, at: float, now: Instant, seen: Observation) -> None:
         """Count the tick that the reader left unsaid at that second, for it saw what was seen before."""

@@ -8,7 +8,7 @@ from typing import Any
 from costguard.cloud import secret
 from costguard.cloud.access import CloudAccess
 from costguard.cloud.api import CloudError
-from costguard.config.addresses import gets_warnings
+from costguard.config.addresses import Lack, gets_warnings
 from costguard.config.values import REFERENCE
 from costguard.doctor.finding import CheckResult, bad, note, ok, warn
 from costguard.engine.words import duration, several
@@ -18,6 +18,7 @@ from costguard.history.query import HistoryError
 from costguard.masking import mask
 from costguard.notify import secret_urls, tested
 from costguard.notify.message import DeliveryError
+from costguard.notify.usable import troubles
 from costguard.report import picture
 
 UNHEARD = "a warning"
@@ -34,6 +35,7 @@ def checks(
     task = ((report or {}).get("agent") or {}).get("task") or {}
     inside = ("task",) if task.get("tells") and "task" not in effective["notify"].get("local", ()) else ()
     last, unread = _history(effective, [*effective["notify"].get("local", ()), *beyond]) if beyond else ({}, [])
+    unusable = {one.channel: one for one in troubles(beyond)} if beyond else {}
     reached = False
     told = {name for name, one in beyond.items() if gets_warnings(one.get("level"), one.get("kinds") or ())}
     for name in (*inside, *effective["notify"].get("local", ()), *beyond):
@@ -53,7 +55,7 @@ def checks(
             reached = True
         else:
             own = last.get(name, LastDelivery())
-            found = [_beyond(effective, name, own)]
+            found = [_beyond(effective, name, own, unusable.get(name))]
             # of what nobody can tell here, no failure is claimed
             reached = reached or (name in told and (own.partly or found[0].level in {"ok", "note"}))
         yield from found
@@ -94,9 +96,9 @@ def _history(
         return {}, [note(text, error.hint or "")]
 
 
-def _beyond(effective: Mapping[str, Any], name: str, last: LastDelivery) -> CheckResult:
+def _beyond(effective: Mapping[str, Any], name: str, last: LastDelivery, lack: Lack | None) -> CheckResult:
     """A channel beyond the machine: what is wrong with it, else how it is known to work."""
-    found = _unreadable(effective, name) or _unread(effective, name)
+    found = _unreadable(effective, name) or _unread(effective, name) or _unusable(effective, lack)
     if found and (found.level != "note" or not last.lost):
         return found
     test = _last_test(effective, name)
@@ -107,6 +109,16 @@ def _beyond(effective: Mapping[str, Any], name: str, last: LastDelivery) -> Chec
         hint = f"correct it, then `sudo costguard notify test --channel {name}`{story}"
         return warn(f"{name}: the last message, on {_date(last.failed)}, did not arrive{since}: {mask(last.why)}", hint)
     return found or _tested(effective, name, test, last)
+
+
+def _unusable(effective: Mapping[str, Any], lack: Lack | None) -> CheckResult | None:
+    """Why apprise cannot use the addresses of a channel now, whatever arrived there before."""
+    if lack is None or not lack.certain:
+        return None
+    live = effective.get("policy", {}).get("mode") == "live" and not lack.partly
+    return (bad if live else warn)(
+        f"{lack.channel}: nothing can be sent: {lack.why}", "`costguard config check` says more"
+    )
 
 
 def _unreadable(effective: Mapping[str, Any], name: str) -> CheckResult | None:

@@ -25,9 +25,15 @@ class Journal(Watch):
     def __init__(self) -> None:
         self.lines: list[str] = []
         self.begun: list[str] = []  # steps whose process was started
+        self.remarks: list[str] = []  # what people were told of the agent's own
 
     def said(self, now: object, line: str) -> None:
         self.lines.append(line)
+
+    def message(self, now: object, message: dict[str, Any], delivered: bool) -> None:
+        del now
+        if delivered and message["kind"] == "notes":
+            self.remarks.append(str(message["facts"].get("text")))
 
 
 class Broken(Faults):
@@ -182,6 +188,7 @@ def test_what_takes_back_a_drain_runs_once_more_where_its_process_was_lost(word:
     assert journal.begun.count("undo") == times
     assert all(journal.begun.count(step) == 1 for step in ("post_boot", "armed", "warning", "cancelled"))
     assert sum('"step":"undo"' in row for row in rows) == times
+    assert len([text for text in journal.remarks if "may still be" in text]) == 1, "people hear of it, once"
 
 
 def test_what_is_not_configured_starts_no_process() -> None:
@@ -235,4 +242,4 @@ def test_what_cannot_be_read_runs_nothing(kept: object) -> None:
     """A state of another version, or a damaged one."""
     host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3)
     config = {**effective(mode="live"), "hooks": {step: ["/x"] for step in [*STEPS]}}
-    assert Hooks(host, config, lambda *_: None, lambda *_: None, kept).kept is None
+    assert Hooks(host, config, lambda *_: None, lambda *_: None, lambda _: None, kept).kept is None

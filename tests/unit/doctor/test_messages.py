@@ -118,6 +118,23 @@ def test_who_may_not_read_the_addresses_is_told_so(bench: Bench) -> None:
     assert found.text == "team: this user may not read its addresses, so doctor cannot tell whether they were tested"
 
 
+def test_a_test_that_arrived_is_no_proof_once_apprise_is_broken(
+    bench: Bench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an upgrade of Python, or an installation that was cut off."""
+    bench.test("json://chat.example.org/s3cret")
+    assert [check.level for check in bench.checks()] == ["ok"]
+    broken = tmp_path / "packages" / "apprise"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").write_text("raise ImportError('half of it is missing')\n")
+    monkeypatch.syspath_prepend(str(broken.parent))  # children look where their parent does
+    found = bench.checks()[0]
+    assert found.level == "bad"
+    assert found.text == (
+        "team: nothing can be sent: apprise cannot be used: ImportError (reinstall costguard in its environment)"
+    )
+
+
 REFUSED = "team: JSON: 127.0.0.1 could not be reached (Connection refused) (check this machine's network and proxy)"
 
 
