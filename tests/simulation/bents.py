@@ -1,6 +1,6 @@
 """What a machine's life is mostly about: in a life of everything, what needs three rare things in a row never happens.
 
-Most lives have a bent, in turn by their seed. Source of the idea: Groce et al., "Swarm Testing" (ISSTA 2012): runs that overdo a few
+Every second life has a bent, in turn by its seed. Source of the idea: Groce et al., "Swarm Testing" (ISSTA 2012): runs that overdo a few
 features find more than runs that have a little of all.
 """
 
@@ -114,8 +114,8 @@ BENTS: tuple[Bent, ...] = (
 )
 
 PLAIN = Bent()
-TURNS = (BENTS[0], PLAIN, *BENTS[1:], PLAIN)
-"""What lives are about, in turn by their seed."""
+TURNS = tuple(turn for bent in BENTS for turn in (bent, PLAIN))
+"""What lives are about, in turn by their seed: half of them about everything, which notices the most kinds of bugs."""
 
 
 def bent_of(seed: int) -> Bent:

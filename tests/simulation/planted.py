@@ -13,10 +13,16 @@ import sys
 import tempfile
 import time
 import tomllib
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tests.mutants.tree import copy
+
+if TYPE_CHECKING:
+    from tests.simulation.bents import Bent
 
 TABLE = Path(__file__).with_name("planted.toml")
 NOTHING = {"rule": "-", "why": "nothing is planted", "file": "", "unnoticed": "as it must be"}
@@ -24,22 +30,30 @@ LIFE = "from tests.simulation.planted import {life}; {life}({seed}, {days})"
 STORY, BENT_STORY = 2.5, 1.25
 """Days of one story about everything, and of one that is mostly about something: several machines show more than one."""
 
-ROUND = 3
-"""Stories in a row, of which the first is about everything."""
-
 
 def lives(seed: int, days: float) -> None:
-    """Live some stories, and print after how many days in all which rule was broken."""
-    from tests.simulation.bents import BENTS, PLAIN
+    """Live some stories about everything, and print after how many days in all which rule was broken."""
+    from tests.simulation.bents import PLAIN
+
+    _tell(((1000 * seed + int(number * STORY), PLAIN, STORY) for number in count()), days)
+
+
+def bents(seed: int, days: float) -> None:
+    """The same of stories that are mostly about something, for a bug whose ``life`` is this."""
+    from tests.simulation.bents import BENTS
+
+    _tell(((1000 * seed + number, BENTS[(8 * seed + number) % len(BENTS)], BENT_STORY) for number in count()), days)
+
+
+def _tell(stories: Iterable[tuple[int, "Bent", float]], days: float) -> None:
     from tests.simulation.judge import Violation
     from tests.simulation.story import Story
 
-    lived, number = 0.0, 0
-    while lived < days:
-        rounds, place = divmod(number, ROUND)
-        bent = BENTS[(4 * seed + rounds * (ROUND - 1) + place) % len(BENTS)] if place else PLAIN
-        story = Story(1000 * seed + number, min(BENT_STORY if place else STORY, days - lived), bent=bent)
-        number += 1
+    lived = 0.0
+    for seed, bent, length in stories:
+        if lived >= days:
+            break
+        story = Story(seed, min(length, days - lived), bent=bent)
         try:
             story.run()
         except (Exception, Violation) as error:  # noqa: BLE001  # a bug may show itself in any way
@@ -101,7 +115,7 @@ def main() -> int:
     given = parser.parse_args()
     began = time.monotonic()
     table = tomllib.loads(given.table.read_text())["planted"]
-    nothing = [{**NOTHING, "life": life} for life in ("lives", "people")]
+    nothing = [{**NOTHING, "life": life} for life in ("lives", "bents", "people")]
     chosen = nothing + [bug for bug in table if not given.words or any(word in str(bug) for word in given.words)]
     seeds, missed = range(given.seed, given.seed + given.seeds), 0
     with ThreadPoolExecutor(int(os.environ.get("JOBS", "2"))) as pool:
