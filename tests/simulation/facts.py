@@ -152,7 +152,9 @@ class Arming:
         if hole:
             self._from = self._heard = None
         if law.arm_for is None or not arms(seen, law):
-            self._from = self._heard = None
+            self._heard = None
+            if sure:  # a guard that was killed as it looked may never have known that it was quiet
+                self._from = None
             return
         self._heard = at if self._heard is None and sure else self._heard
         if self._from is None:
