@@ -63,9 +63,7 @@ class Reason(NamedTuple):
     stands: Callable[[Situation], Standing]  # once people were warned of it
     outlook: Callable[[Policy], str] = lambda _policy: ""  # what will have been by then
     window: Callable[[Policy], float | None] = lambda policy: policy.kill_duration
-    not_before: Callable[[Situation], float] = lambda _situation: (
-        -NEVER
-    )  # until when something else keeps it from beginning
+    not_before: Callable[[Situation], float] = lambda _: -NEVER  # until when something else keeps it from beginning
     heeds_vetoes: bool = True
     needs_quiet: bool = True  # in the very tick that acts (I1, I3)
     by_date: bool = False  # it comes although work goes on, so what ends its latch is work that is seen now
