@@ -54,7 +54,10 @@ class Recognised:
     def _read(self, process: Process) -> None:
         try:
             what = self._judge(read(f"{self._proc}/{process.pid}/cmdline", _READ_BYTES).split(b"\0"))
-        except OSError:  # it has ended
+        except (FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended, or is not for this user
+            return
+        except OSError:  # for want of anything
+            self._waiting.append(process)
             return
         if what is not None:
             self._found[process.pid] = process, what

@@ -79,7 +79,7 @@ class Cluster:
         self._quiet_for = float(settings["quiet_for"])
         self._standalone = bool(settings["standalone"])
         self._ignore = frozenset(name[:_NAME] for name in settings["ignore"])
-        self._gpus, self._fabric = Gpus(place), Fabric(place)
+        self._gpus, self._fabric = Gpus(place), Fabric(place, FABRIC_ABOVE)
         self._moves, self._fabric_at = Level(FABRIC_ABOVE, self._quiet_for), float("-inf")
         self._edition: int | None = None  # of no look yet
         self._daemons: list[tuple[Process, str]] = []
@@ -216,7 +216,8 @@ class Cluster:
     def _fabric_moves(self, now: float) -> bool:
         if now - self._fabric_at >= FABRIC_SECONDS:
             before, self._fabric_at = self._fabric_at, now
-            self._moves.take(self._fabric.look(now), now, max(before, now - 2 * FABRIC_SECONDS))
+            rate, least = self._fabric.look(now)
+            self._moves.take(rate, now, max(before, now - 2 * FABRIC_SECONDS), least=least)
         return self._moves.goes_on(now)
 
 

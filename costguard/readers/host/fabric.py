@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 READS = 4
 """Counters read in one look."""
 
+LONGEST = 1800.0
+"""Seconds between two readings of one counter: a machine may have dozens, and a sense may look rarely."""
+
 LIST_SECONDS = 300.0
 _WORD = 4
 _DATA = ("counters/port_rcv_data", "counters/port_xmit_data")
@@ -31,44 +34,60 @@ class _Count(NamedTuple):
     counter: Counter
 
 
-class Fabric:
-    """The busiest counter of all ports, in bytes a second."""
+class _Rate(NamedTuple):
+    """Bytes a second of one counter: at its last reading, and at both of the last two."""
 
-    def __init__(self, place: "Place") -> None:
-        self._root = f"{place.sys}/class/infiniband"
+    last: float
+    least: float
+
+
+class Fabric:
+    """The busiest counter of all ports. ``above``: bytes a second; a counter that moves more is read at the next look again."""
+
+    def __init__(self, place: "Place", above: float) -> None:
+        self._root, self._above = f"{place.sys}/class/infiniband", above
         self._list_at = float("-inf")
         self._counters: dict[str, _Count] = {}
-        self._rates: dict[str, float] = {}
+        self._rates: dict[str, _Rate] = {}
         self._turn: list[str] = []
+        self._hot: list[str] = []  # those that moved more, in turn
 
-    @property
-    def present(self) -> bool:
-        """Whether there is any port."""
-        return bool(self._counters)
-
-    def look(self, now: float) -> float | None:
-        """Bytes a second of the busiest port, None while nothing is known."""
+    def look(self, now: float) -> tuple[float | None, float | None]:
+        """Bytes a second of the busiest counter, and of the one that was the busiest at two readings in a row; None while unknown."""
         if now >= self._list_at:
             self._list_at = now + LIST_SECONDS
             self._list()
-        for _ in range(min(READS, len(self._counters))):
-            if not self._turn:
-                self._turn = list(self._counters)
-            path = self._turn.pop()
+        if not self._counters:
+            return None, None
+        for path in self._next():
             count = self._counters[path]
             if count.counter.due(now):
                 self._read(path, count, now)
-        return max(self._rates.values(), default=None)
+        rates = self._rates.values()
+        return max([one.last for one in rates], default=None), max([one.least for one in rates], default=None)
+
+    def _next(self) -> list[str]:
+        """Which are read in this look: some that moved much, as a burst is over by now, and the others in their turn."""
+        paths = self._hot[: READS - 1]
+        while len(paths) < min(READS, len(self._counters)):
+            self._turn = self._turn or list(self._counters)
+            path = self._turn.pop()
+            if path not in paths:
+                paths.append(path)
+        return paths
 
     def _read(self, path: str, count: _Count, now: float) -> None:
+        before = self._rates.pop(path, None)
+        if path in self._hot:
+            self._hot.remove(path)
         try:
             rate = count.counter.rate(int(count.table.read()) * count.size, now)
         except (OSError, ValueError):  # the port is gone, or is not for this user
-            rate = None
-        if rate is None:
-            self._rates.pop(path, None)
-        else:
-            self._rates[path] = rate
+            return
+        if rate is not None:
+            self._rates[path] = _Rate(rate, min(rate, before.last) if before is not None else 0.0)
+            if rate >= self._above:
+                self._hot.append(path)
 
     def _list(self) -> None:
         found: dict[str, _Count] = {}
@@ -81,6 +100,9 @@ class Fabric:
                 for name in data or [name for name in _BYTES if name.rpartition("/")[2] in names]:
                     path = f"{folder}/{name}"
                     size = _WORD if name in _DATA else 1
-                    found[path] = self._counters.get(path) or _Count(size, FirstReadable(path, limit=64), Counter())
+                    found[path] = self._counters.get(path) or _Count(
+                        size, FirstReadable(path, limit=64), Counter(LONGEST)
+                    )
         self._counters, self._turn = found, []
+        self._hot = [path for path in self._hot if path in found]
         self._rates = {path: rate for path, rate in self._rates.items() if path in found}

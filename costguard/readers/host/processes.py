@@ -3,9 +3,10 @@
 Listing /proc costs more than all senses together, so a look asks for the numbers that the kernel has given out since the last
 one, which come in order, and lists only now and then. A process is read when it is new, again at the next looks (it may just have
 been about to become another program), and then in its turn.
-Sources: proc_pid_stat(5), proc_loadavg(5) (its last field), proc(5) (``hidepid``).
+Sources: proc_pid_stat(5) (``exit_signal`` is -1 of a thread that leads none), proc_loadavg(5) (its last field), proc(5) (``hidepid``).
 """
 
+import errno
 import os
 from typing import NamedTuple
 
@@ -36,6 +37,8 @@ TURN_SECONDS, IN_TURN = 80.0, 8
 one, as they find the processor's caches warm."""
 
 _NAME = 15  # characters of a name that the kernel keeps
+_EXIT_SIGNAL, _OF_A_THREAD = 35, ["-1"]  # field of `stat` behind the name
+_WANTS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # what this machine lacks says nothing of a process
 _OVERLAP = 2  # numbers tried twice: one may have been given out whose process was not there yet
 
 
@@ -69,6 +72,7 @@ class Processes:
         self._tried: int | None = None  # the last number that was tried twice
         self._numbered = True  # whether its numbers are those that the kernel gives out where this process is
         self._list_at = 0.0  # on the boot clock
+        self._blind = ""  # why a process that is there could not be read, at this look
         self.edition = 0
         """Grows with each look that found a process new, changed or gone."""
         self.unknown = ""
@@ -77,6 +81,8 @@ class Processes:
     def look(self, now: float) -> None:
         """Forget what has ended and read what is new. ``now``: on the boot clock."""
         self._changed, self._edition_before = [], self.edition
+        if self._blind:  # what could not be read is there to be read again
+            self._blind, self._list_at = "", 0.0
         for pid in list(self._young):
             self._young[pid] -= 1
             self._take(pid)
@@ -88,12 +94,14 @@ class Processes:
             self._list()
         else:
             for pid in numbers:
-                if pid not in self._found and os.access(f"{self._proc}/{pid}/stat", os.F_OK) and self._leads(pid):
+                if pid not in self._found and os.access(f"{self._proc}/{pid}", os.F_OK):
                     self._take(pid)
         if self._turn_at is None or now >= self._turn_at:
             if self._turn_at is not None:
                 self._read_in_turn()
             self._turn_at = now + TURN_SECONDS
+        if self._blind:
+            self.unknown = f"{self._proc} cannot be read ({self._blind})"
 
     def all(self) -> "Iterable[Process]":
         """Every process that could be read."""
@@ -159,14 +167,6 @@ class Processes:
         except (OSError, ValueError, IndexError):
             return None
 
-    def _leads(self, pid: int) -> bool:
-        """Whether this number is a process and no thread of one."""
-        try:
-            status = read(f"{self._proc}/{pid}/status", 512)
-        except OSError:
-            return False
-        return f"\nTgid:\t{pid}\n".encode() in status
-
     def _list(self) -> None:
         """Read the whole list anew, and what is new in it."""
         try:
@@ -187,6 +187,8 @@ class Processes:
         for pid in [*new, *list(self._dead)[:IN_TURN]]:  # a number may be another one's by now
             self._dead.pop(pid, None)
             self._take(pid)
+            if self._blind:
+                break
             if pid not in self._found:
                 self._dead[pid] = None
 
@@ -206,8 +208,13 @@ class Processes:
         return ""
 
     def _take(self, pid: int) -> None:
-        """Read one process; what has not changed stays what it is."""
-        process, before = self._read(pid), self._found.get(pid)
+        """Read one process; what has not changed stays what it is, and so does what cannot be read for want of anything."""
+        before = self._found.get(pid)
+        try:
+            process = self._read(pid)
+        except OSError as error:
+            self._blind = error.strerror or "no reason given"
+            return
         if process is None:
             self._forget(pid)
         elif process != before:
@@ -231,6 +238,7 @@ class Processes:
             del self._by_name[process.name]
 
     def _read(self, pid: int) -> Process | None:
+        """None where it has ended, or is a thread of another one. Raises OSError when that cannot be said."""
         folder = f"{self._proc}/{pid}"
         try:
             head, _, rest = read(f"{folder}/stat", 4096).decode(errors="replace").rpartition(")")
@@ -239,10 +247,16 @@ class Processes:
                 fields[0] in {"Z", "X"} and int(fields[17]) < 2
             ):  # it has ended, and nobody has asked how; no thread goes on
                 return None
+            if fields[_EXIT_SIGNAL : _EXIT_SIGNAL + 1] == _OF_A_THREAD:
+                return None
             uid = os.stat(folder).st_uid  # of the folder: its files are root's where the process may not be inspected
             name = head.partition("(")[2]
             return Process(pid, int(fields[1]), int(fields[3]), uid, name, int(fields[4]), int(fields[19]))
-        except (OSError, ValueError, IndexError):  # it has ended meanwhile
+        except OSError as error:
+            if error.errno in _WANTS:
+                raise
+            return None  # it has ended meanwhile
+        except (ValueError, IndexError):
             return None
 
 

@@ -15,12 +15,14 @@ BUCKETS_KEPT, BUCKETS_NEEDED = 96, 8
 class Counter:
     """A number that grows; what it grows by in a second.
 
-    ``least``: the lower rate of both parts where it was also read in between (`mark`), else that of the whole time.
+    ``longest``: seconds after which nothing is said of what it grew by. ``least``: the lower rate of both parts where it was also
+    read in between (`mark`), else that of the whole time.
     """
 
-    __slots__ = ("_at", "_middle", "_value", "least")
+    __slots__ = ("_at", "_longest", "_middle", "_value", "least")
 
-    def __init__(self) -> None:
+    def __init__(self, longest: float = LONGEST) -> None:
+        self._longest = longest
         self._at = float("-inf")
         self._value = 0.0
         self._middle: tuple[float, float] | None = None
@@ -34,7 +36,7 @@ class Counter:
         """Units a second since it was read before; None where that cannot be said: the first time, after a pause or a reset."""
         passed, grown = now - self._at, value - self._value
         middle, self._middle = self._middle, None
-        rate = None if passed > LONGEST or passed <= 0.0 or grown < 0.0 else grown / passed
+        rate = None if passed > self._longest or passed <= 0.0 or grown < 0.0 else grown / passed
         self.least = rate
         if rate is not None and middle is not None and self._at < middle[0] < now:
             first, second = (middle[1] - self._value) / (middle[0] - self._at), (value - middle[1]) / (now - middle[0])

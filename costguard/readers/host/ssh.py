@@ -43,6 +43,9 @@ EXTENSION_HOST = b"--type=extensionHost"
 READS = 8
 """Processes measured in one look; more take turns."""
 
+KEPT_OPEN = 32
+"""Up to so many of their files stay open. A user may start any number below an editor, and this process has a limit of its own."""
+
 NO_SESSION = Sight(seen="no SSH session that moves bytes, no editor's server")
 """Most machines, in every look."""
 
@@ -62,9 +65,11 @@ class _Meter:
         self.counter = Counter()
         self.rate: float | None = None
 
-    def measure(self, now: float) -> None:
-        """Read it. Raises OSError."""
+    def measure(self, now: float, *, keep: bool) -> None:
+        """Read it; ``keep`` its file open. Raises OSError."""
         table = self._table.read()
+        if not keep:
+            self._table.close()
         if self.path.endswith("/io"):
             numbers = [int(line.split()[1]) for line in table.splitlines()[:2]]
             self.rate = self.counter.rate(max(numbers), now)
@@ -142,7 +147,7 @@ class Ssh:
             if not meter.counter.due(now):
                 continue
             try:
-                meter.measure(now)
+                meter.measure(now, keep=len(meters) <= KEPT_OPEN)
             except PermissionError:
                 self._hidden.add(meter.pid)
                 continue

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from costguard.readers.host.processes import Process, Processes
     from costguard.readers.host.sense import Moment, Place
 
+    _Marks = tuple[int, float, float]
+
 _PSEUDO = range(136, 144)
 """Major numbers of the terminals of ssh, tmux and their like."""
 
@@ -65,39 +67,71 @@ class Terminals:
         self._names = Users(place)
         self._known: dict[tuple[int, int, int], _Terminal] | None = None  # by process, its start, and device
         self._looked = 0.0
-        self._here = 0  # the file system of this machine's own pseudo terminals, 0 where that must be looked at
+        self._here = 0  # the file system of this machine's own pseudo terminals, 0 before it was looked at
         self._edition: int | None = None  # of no look yet
-        self._sessions: list[Process] = []  # the first process of each that has a terminal
+        self._sessions: dict[int, Process] = {}  # the first process of each that has a terminal
+        self._watched: list[tuple[str, _Marks]] | None = None  # every terminal as it was; None where that is not all
+        self._lapses = NEVER  # when somebody who counts no longer does, unless he types
+        self._sight = NO_TERMINAL
         self.rests_until = 0.0
 
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         if processes.edition != self._edition:
-            self._edition = processes.edition
-            self._sessions = [one for one in processes.all() if _is_session(one)]
-            self._here = 0
+            self._sort(processes)
+        elif self._nothing_happened(now):
+            return self._sight
         if not self._sessions and not processes.unknown and self._here:
             self._known, self._looked = {}, now.boot
             self.rests_until = NEVER
             return NO_TERMINAL
         self.rests_until = 0.0
+        self._sight = self._look(now, processes)
+        return self._sight
+
+    def _sort(self, processes: "Processes") -> None:
+        """Take the sessions among the processes that are new."""
+        for process in processes.changed(self._edition):
+            if _is_session(process):
+                self._sessions[process.pid] = process
+        self._sessions = {pid: one for pid, one in self._sessions.items() if processes.get(pid) is one}
+        self._edition = processes.edition
+
+    def _nothing_happened(self, now: "Moment") -> bool:
+        """Whether no terminal was read from since the last look, made anew or given to another user, and nobody lapses."""
+        if not self._watched or now.boot > self._lapses:
+            return False
+        for path, marks in self._watched:
+            try:
+                device = os.stat(path)
+            except OSError:
+                return False
+            if _marks(device) != marks:
+                return False
+        self._looked = now.boot
+        return True
+
+    def _look(self, now: "Moment", processes: "Processes") -> Sight:
+        """Look at each terminal."""
         found: dict[tuple[int, int, int], _Terminal] = {}
         active: dict[str, Activity] = {}
         troubles: set[str] = set()
+        watched: list[tuple[str, _Marks]] = []
         try:
             self._here = os.stat(f"{self._place.dev}/pts").st_dev
         except OSError as error:
             troubles.add(f"{self._place.dev}/pts cannot be read ({error.strerror})")
         if processes.unknown:
             troubles.add(processes.unknown)
-        for process in self._sessions:
+        for process in self._sessions.values():
             device = self._device(process)
             if device is None:
                 troubles.add(f"{_name(process.terminal)} cannot be read")
             elif device:
                 key = (process.pid, process.start, process.terminal)
-                found[key] = self._follow(key, device[0], process, now)
-                self._note(active, found[key], device[0], process, now)
+                found[key] = self._follow(key, device[1], process, now)
+                self._note(active, found[key], device[1], process, now)
+                watched.append((self._path(process, *device), _marks(device[1])))
         told = {terminal for _, _, terminal in found}
         for path, device_seen in self._devices() if processes.unknown else ():
             if any(_device_number(terminal) == device_seen.st_rdev for terminal in told):
@@ -106,12 +140,18 @@ class Terminals:
             found[key] = self._follow(key, device_seen, None, now)
             self._note(active, found[key], device_seen, None, now, path)
         self._known, self._looked = found, now.boot
+        self._watched = watched if not troubles and len(watched) == len(self._sessions) else None
+        self._lapses = min([one.last + self._quiet_for for one in active.values()], default=NEVER)
         count = len(found)
         seen = f"{several(count, 'terminal')}, {'not' if count == 1 else 'none'} used" if count else NO_TERMINAL.seen
         return Sight(tuple(active.values()), "; ".join(sorted(troubles)), seen)
 
-    def _device(self, process: "Process") -> tuple[os.stat_result, ...] | None:
-        """The terminal of a session, by the file that its first process has open, wherever that is mounted.
+    def _path(self, process: "Process", path: str, device: os.stat_result) -> str:
+        """Where it is looked at next: by its name, which is quicker than by the process, where it is one of this machine's own."""
+        return f"{self._place.dev}/{_name(process.terminal)}" if device.st_dev == self._here else path
+
+    def _device(self, process: "Process") -> "tuple[()] | tuple[str, os.stat_result] | None":
+        """The terminal of a session and its path, by the file that its first process has open, wherever that is mounted.
 
         Empty when the session has ended, or has let go of its terminal; None when it cannot be looked at.
         """
@@ -124,16 +164,17 @@ class Terminals:
             except OSError:
                 continue
             if device.st_rdev == _device_number(process.terminal):
-                return (device,)
+                return f"{folder}/fd/{name}", device
         return () if _has_ended(folder) else self._by_name(process)
 
-    def _by_name(self, process: "Process") -> tuple[os.stat_result, ...]:
+    def _by_name(self, process: "Process") -> "tuple[()] | tuple[str, os.stat_result]":
         """The same by the name that this machine has for the device; empty where it has none."""
+        path = f"{self._place.dev}/{_name(process.terminal)}"
         try:
-            device = os.stat(f"{self._place.dev}/{_name(process.terminal)}")
+            device = os.stat(path)
         except OSError:
             return ()
-        return (device,) if device.st_rdev == _device_number(process.terminal) else ()
+        return (path, device) if device.st_rdev == _device_number(process.terminal) else ()
 
     def _devices(self) -> "list[tuple[str, os.stat_result]]":
         """All pseudo terminals, for when processes do not tell which are in use."""
@@ -209,6 +250,11 @@ class Terminals:
             active[who] = one
 
 
+def _marks(device: os.stat_result) -> "_Marks":
+    """What is another one once somebody has typed, or the terminal was made anew; not so with output."""
+    return device.st_rdev, device.st_atime, device.st_ctime
+
+
 def _is_session(process: "Process") -> bool:
     """Whether it is the first process of a session that has a terminal, and somebody may be there."""
     return process.terminal != 0 and process.pid == process.session and process.name not in _NOBODY
@@ -218,8 +264,10 @@ def _has_ended(folder: str) -> bool:
     """Whether a process is gone, or only waits for its parent to hear of its end."""
     try:
         return read(f"{folder}/stat", 4096).rpartition(b")")[2].split()[0] in {b"Z", b"X"}
-    except (OSError, IndexError):
+    except (FileNotFoundError, ProcessLookupError, IndexError):
         return True
+    except OSError:
+        return False
 
 
 def _split(terminal: int) -> tuple[int, int]:

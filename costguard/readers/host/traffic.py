@@ -50,7 +50,7 @@ class Traffic:
         self._levels = {kind: Level(above, self._quiet_for) for kind, above in self._above.items()}
         self._names: dict[str, tuple[str, str]] = {}  # of what counts: who, and of which user
         self._culprit = Culprit(place, Users(place))
-        self._interfaces, self._fabric = Interfaces(place), Fabric(place)
+        self._interfaces, self._fabric = Interfaces(place), Fabric(place, network)
         self._vmstat, self._page = FirstReadable(f"{place.proc}/vmstat"), os.sysconf("SC_PAGE_SIZE")
         self._read, self._dirty, self._out = Counter(), Counter(), Counter()
         self._cards: dict[str, tuple[Counter, Counter]] = {}  # by interface: received and sent
@@ -90,7 +90,7 @@ class Traffic:
         self._looked = now
         may_begin = not self._upkeep.runs(processes, now) and not moment.saving
         troubles: list[str] = []
-        rates: dict[str, _Rates] = {"fabric": (self._fabric.look(now), None)}
+        rates: dict[str, _Rates] = {"fabric": self._fabric.look(now)}
         rates |= self._network(now, troubles) | self._disks(now, troubles)
         self._unknown = "; ".join(troubles)
         if not troubles and None in [rates[kind][0] for kind in ("received", "read")]:

@@ -252,6 +252,32 @@ def test_infiniband_that_moves_data_counts(world: World) -> None:
     assert not world.step(40).active
 
 
+def rails(world: World, moved: int) -> None:
+    """The counters of a machine with eight GPUs: eight cards for its job, four for its storage, two counters each."""
+    for card in range(12):
+        for name in ("port_rcv_data", "port_xmit_data"):
+            world.tree.write(f"sys/class/infiniband/mlx5_{card}/ports/1/counters/{name}", f"{100 + moved}\n")
+
+
+def test_infiniband_of_a_machine_with_many_cards_counts(world: World) -> None:
+    """A look reads a few counters, so each of them is read after minutes."""
+    rails(world, 0)
+    assert not world.step(60).active
+    for turn in range(24):
+        rails(world, (1 + turn) * 1_000_000)
+        sight = world.tree.look(world.sense, 10.1)  # no machine looks on the dot
+    assert [(one.who, one.what) for one in sight.active] == [("InfiniBand", "moved data")]
+
+
+def test_a_burst_on_all_cards_is_no_job(world: World) -> None:
+    """It lies in one reading of each of them, whenever that comes."""
+    rails(world, 0)
+    assert not world.step(60).active
+    rails(world, 500_000_000)
+    for _ in range(60):
+        assert not world.step().active
+
+
 def test_unknown_processes_are_unknown(world: World) -> None:
     """A rank of another user would not be seen."""
     (world.tree.proc / "self").unlink()

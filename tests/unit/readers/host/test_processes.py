@@ -17,6 +17,7 @@ from costguard.readers.host.processes import (
     Processes,
 )
 from costguard.readers.host.sense import Place
+from tests.unit.readers.host.starved import starved
 from tests.unit.readers.host.tree import OWN, STEP, Tree
 
 
@@ -199,6 +200,25 @@ def test_a_proc_that_is_gone_is_unknown_and_comes_back(tree: Tree) -> None:
     tree.pass_by()
     assert tree.processes.unknown == ""
     assert names(tree.processes) == ["python3", "systemd"]
+
+
+def test_what_cannot_be_read_for_want_of_files_has_not_ended() -> None:
+    """It is unknown until it can be read again, and nobody who is there is forgotten as if he had left."""
+    processes = Processes(Place())
+    processes.look(0.0)
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
+        processes.look(STEP)
+        assert processes.get(child.pid) is not None
+        with starved():
+            processes.look(2 * STEP)
+            assert processes.get(child.pid) is not None
+            assert processes.unknown == "/proc cannot be read (Too many open files)"
+            processes.look(3 * STEP)
+            assert processes.unknown == "/proc cannot be read (Too many open files)"
+        processes.look(4 * STEP)
+        assert processes.unknown == ""
+        assert processes.get(child.pid) is not None
+        child.communicate()
 
 
 def test_real_processes_are_seen_at_the_next_look() -> None:

@@ -181,7 +181,7 @@ def test_an_answer_waits_until_another_thing_is_seen(tmp_path: Path) -> None:
         assert heard(process, 0.1) is None
         os.rmdir(tmp_path / "dev" / "pts")
         (tmp_path / "proc" / "2").mkdir()
-        (tmp_path / "proc" / "2" / "stat").write_text(f"2 (bash) S 1 2 2 0 {'0 ' * 30}")
+        (tmp_path / "proc" / "2" / "stat").write_text(f"2 (bash) S 1 2 2 34816 {'0 ' * 30}")
         answer = heard(process)
         assert answer["read"] == 2
         assert "/pts cannot be read" in answer["senses"]["terminals"][1]

@@ -277,7 +277,7 @@ def test_requests_between_two_looks_count(tmp_path: Path, serve: Serve) -> None:
     [
         (page(b"hello", "404 Not Found"), "answers with status 404"),
         (page(b"<html></html>"), "has a page that is no known inference server's"),
-        (page(vllm() + b"#" * (1 << 18)), "sends more than 256 kB"),
+        (page(vllm() + b"#" * (1 << 20)), "sends more than 1024 kB"),
         (raw(b"SSH-2.0-OpenSSH\r\n"), "does not speak HTTP"),
         (page(b"", "302 Found", "Location: http://127.0.0.1:1/"), "answers with status 302"),
         (silence, "does not answer"),

@@ -1,6 +1,8 @@
 """The sense `ssh`, on a /proc that a test makes."""
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from costguard.readers.host.sense import Sight
-from costguard.readers.host.ssh import EDITORS, NO_SESSION, READS, Ssh
+from costguard.readers.host.processes import Processes
+from costguard.readers.host.sense import Moment, Place, Sight
+from costguard.readers.host.ssh import EDITORS, KEPT_OPEN, NO_SESSION, READS, Ssh
 from tests.unit.readers.host.tree import Tree
 
 KB, MB = 1000, 1_000_000
@@ -248,3 +251,24 @@ def test_a_session_that_begins_after_a_rest_is_measured(world: World) -> None:
     world.session(20)
     world.step()
     assert [one.what for one in world.step(4, w21=100_000.0).active] == ["moved bytes"]
+
+
+def test_a_crowd_below_an_editor_takes_no_files(tmp_path: Path) -> None:
+    """A user may start any number of processes there; this one has a limit of open files, and without any it would see nobody."""
+    program = tmp_path / ".vscode-server" / "node"
+    program.parent.mkdir()
+    shutil.copy("/bin/sh", program)
+    crowd = f"i=0; while [ $i -lt {KEPT_OPEN + 20} ]; do sleep 100 & i=$((i+1)); done; echo; wait"
+    with subprocess.Popen([program, "-c", crowd], stdout=subprocess.PIPE, start_new_session=True) as editor:
+        try:
+            assert editor.stdout is not None
+            editor.stdout.readline()
+            sense, processes = Ssh(SETTINGS, Place()), Processes(Place())
+            processes.look(0.0)
+            before = len(os.listdir("/proc/self/fd"))
+            for look in range(1, 3 + (KEPT_OPEN + 20) // READS):
+                processes.look(10.0 * look)
+                sense.look(Moment(10.0 * look, 10.0 * look), processes)
+                assert len(os.listdir("/proc/self/fd")) - before < KEPT_OPEN
+        finally:
+            os.killpg(editor.pid, signal.SIGKILL)

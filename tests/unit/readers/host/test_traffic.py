@@ -205,6 +205,17 @@ def test_infiniband_of_many_ports_is_seen(tmp_path: Path) -> None:
     assert sight.active
 
 
+def test_a_burst_on_many_ports_is_no_work(tmp_path: Path) -> None:
+    """Each port is read at another look, so one burst is found in several of them."""
+    world = World(tmp_path)
+    files = ports(world, 24, "counters/port_xmit_data")
+    world.run(300)
+    for file in files:
+        file.write_text("900000000\n")
+    for _ in range(30):
+        assert not world.step().active
+
+
 def test_what_cannot_be_read_is_unknown(world: World) -> None:
     """And the rest is still seen."""
     (world.tree.proc / "vmstat").write_text("nothing of the kind\n")
