@@ -128,7 +128,9 @@ def _chosen(context: Context) -> Chosen:
     begun = context.task.get("id", "")
     if begun and begun != chosen.task.id:
         text = f"costguard was started for task {begun}, and this is {chosen.task.words}: nothing is ended"
-        raise NoTaskError(PlanFinding("not_this_task", text, "start costguard anew in the task that it is to guard"))
+        raise NoTaskError(
+            PlanFinding("not_this_task", text, "start costguard again inside the task that it should guard")
+        )
     return chosen
 
 

@@ -19,7 +19,7 @@ from costguard.plans import Plan, PlanFinding, Result, worst
 DEFAULT_SECONDS = deadlines.HOOK_SECONDS
 """Seconds; ``hooks.timeout``."""
 
-REPEATED = {"pre_stop": "work may not be saved", "undo": "what was drained may still be"}
+REPEATED = {"pre_stop": "work may not be saved", "undo": "what was drained may still be drained"}
 """Steps that run once more where an end of the agent cut them off, and what it means where that was cut off too."""
 
 _POLL_SECONDS = 0.1
@@ -60,10 +60,10 @@ def run(context: Context, occasion: str, within: float, begins: Callable[[], Non
         return Result("failed", f"{name} did not run: hooks.user: {error}")
     if not results.begin(mine).first:
         if repeats:
-            return Result("failed", f"{name} was cut off twice by an end of the agent; {REPEATED[step]}")
+            return Result("failed", f"{name} was cut off twice when the agent ended; {REPEATED[step]}")
         before = _ended(mine, results.read(mine), until)
         if before is None:
-            return Result("failed", f"{name} was cut off by an end of the agent, and does not run again")
+            return Result("failed", f"{name} was cut off when the agent ended, and is not run again")
         return before._replace(detail=f"{name} ran before: {before.detail}")
     begins()
     environment = command.environment(mine) if account is None else _of(account, mine)

@@ -49,9 +49,13 @@ def refused(path: str, account: Account | None) -> str:
 def _next_step(path: str, number: int, account: Account | None) -> str:
     if number == errno.ENOENT:
         there = os.path.exists(path)
-        return f"its first line names what does not exist: `head -1 {path}`" if there else "there is no such program"
+        return (
+            f"its first line names a program that does not exist: `head -1 {path}`"
+            if there
+            else "there is no such program"
+        )
     if number == errno.ENOEXEC:
-        return "it is no program; a script begins with a line such as #!/bin/sh"
+        return "it is not a program; a script begins with a line such as #!/bin/sh"
     again = f"`sudo -u {name_of(account)} {path}` shows why" if account else f"`{path}` shows why"
     return refused(path, account) or again
 

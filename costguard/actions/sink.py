@@ -91,7 +91,7 @@ class SinkRequest(NamedTuple):
 
 def _persist(name: str, attempt: Callable[[float, int], str], end: float) -> Delivery:
     """Try again after a technical failure until the time is over; a try gets its seconds and its number, from 0."""
-    message = "there was no time left for it"
+    message = "no time was left for it"
     for number, pause in enumerate((*PAUSE_SECONDS, None)):
         left = end - time.monotonic()
         if left <= 0:

@@ -45,9 +45,7 @@ def granted(seen: Observation, devices: Sequence[Device], environment: Mapping[s
         if number and (doubt := _order_is_doubtful(known, environment)):
             return Granted(given, doubt=doubt)
         if re.fullmatch(r"(?i)MIG-[0-9a-f]{8}-.*", entry.strip()):
-            return Granted(
-                given, doubt=f"{VISIBLE} names an instance of a divided GPU, and not the GPU that it is part of"
-            )
+            return Granted(given, doubt=f"{VISIBLE} names a MIG instance, not the GPU that it belongs to")
         found = _numbered(int(number[1]), known) if number else _called(entry.strip(), known)
         if not found:
             break
@@ -60,10 +58,10 @@ def granted(seen: Observation, devices: Sequence[Device], environment: Mapping[s
 def _order_is_doubtful(known: Sequence[Device], environment: Mapping[str, str]) -> str:
     """Why CUDA's numbers need not be the driver's; empty where they are: CUDA puts the fastest model first."""
     if any(device.number is None for device in known):
-        return "a GPU cannot be opened, so the numbers of the others are not known"
+        return "a GPU cannot be opened, so the numbers of the others are unknown"
     if environment.get(ORDER) == "PCI_BUS_ID" or len({device.name for device in known}) == 1:
         return ""
-    return f"there are several models of GPU, and only with {ORDER}=PCI_BUS_ID are CUDA's numbers the driver's"
+    return f"this machine has several GPU models, and only with {ORDER}=PCI_BUS_ID are CUDA's numbers the driver's"
 
 
 def _numbered(number: int, known: Sequence[Device]) -> str:

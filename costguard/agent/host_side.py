@@ -176,7 +176,7 @@ class HostSide:
             del self._lately[next(iter(self._lately))]
 
     def _lost(self, why: str) -> None:
-        self._report("host", f"nobody can be seen at work: {why}")
+        self._report("host", f"cannot tell whether anyone is at work: {why}")
         self._heard = None
         self.sights = {name: SenseSight(unknown=why) for name in self._senses}
         self._judge()

@@ -124,7 +124,7 @@ def _why(key: tuple[str, str], side: HostSide) -> str:
         return f"the sense {sense} was switched off"
     if key in side.keeping:
         return "senses.at_most was reached"
-    return "it can be seen again" if not key[1] else "nothing more was seen of it"
+    return "it can be seen again" if not key[1] else "it was not seen again"
 
 
 def _date(at: float, now: Instant) -> float:

@@ -58,7 +58,7 @@ KEPT = ("paths", "environment", "guarded")
 
 CLOCK_SET_WITHIN_SECONDS = 3600.0
 LEASE_WAITS = (
-    "the clock is not synchronised, so the lease does not count: nothing ends the machine at its date (`timedatectl`)"
+    "the clock is not synchronised, so the lease does not count: nothing stops the machine on that date (`timedatectl`)"
 )
 """Said of a clock that nothing has set so long after the boot."""
 
@@ -449,7 +449,7 @@ class Loop:
             case Answer():
                 message, trouble = effect.message, self.troubles.get("commitments")
                 if trouble:
-                    message += f"; NOT saved, a restart of costguard loses it: {trouble}"
+                    message += f"; NOT saved, so a restart of costguard loses it: {trouble}"
                 self.host.answer(effect.client, to_line(Reply(effect.done, message)))
         if outcome is not None:
             self._hear(outcome)
@@ -608,7 +608,9 @@ class Loop:
     def drive(self, *, attach: bool) -> str:
         """Attach to the GPU driver, or detach from it so that it can be replaced. Returns a message for the user."""
         if attach == (not self.gpu_side.reader.detached):
-            return "nothing to do: the GPU driver is attached" if attach else "the GPU driver is detached already"
+            return (
+                "nothing to do: the GPU driver is already attached" if attach else "the GPU driver is already detached"
+            )
         if attach:
             self.gpu_side.attach()
         else:
@@ -673,7 +675,7 @@ class Loop:
             self._await_the_last(self.host.clock())
         self.workers.abandon_all("tell", "prepare", "check", "confirm")  # events meanwhile may have started some
         ward = deed_of(self.policy.kill_action, in_task=bool(self.config.get("guarded"))).ward
-        self.host.say(f"<5>stopped; this {ward.noun} is not guarded any more")
+        self.host.say(f"<5>stopped; this {ward.noun} is no longer guarded")
 
     def _await_the_last(self, since: Instant) -> bool:
         """Wait for files and messages; False when somebody asked a second time for the end."""

@@ -61,5 +61,5 @@ class Preflight:
             return None
         self._denied, self._denied_reported = text, event.at
         if not text:
-            return Finding(event.at, (TAGS,), ALLOWED, "the missing permission is there now")
+            return Finding(event.at, (TAGS,), ALLOWED, "the missing permission has been granted")
         return Finding(event.at, (TAGS,), DENIED, f"{text}; {hint}" if hint else text)

@@ -102,7 +102,7 @@ class SummaryPart(Part[Told]):
             answer = self._task.only_answer(event)
         except TaskError as error:
             self._host.say(
-                f"<4>nobody knows whether a summary was sent: {error}; who has not got it gets it in an hour"
+                f"<4>unknown whether the summary was sent: {error}; a channel that missed it gets it in an hour"
             )
             self._look_at = now.boot + AGAIN_SECONDS
             return
@@ -126,5 +126,5 @@ class SummaryPart(Part[Told]):
         self._look_at = now.boot + (min(until, LOOK_EVERY_SECONDS) if until > 0.0 else LOOK_EVERY_SECONDS)
 
     def _again(self, now: Instant, why: str) -> None:
-        self._host.say(f"<4>the summary was not sent: {why}; it is tried again in an hour")
+        self._host.say(f"<4>the summary was not sent: {why}; the next try is in an hour")
         self._look_at = now.boot + AGAIN_SECONDS

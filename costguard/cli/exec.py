@@ -54,12 +54,12 @@ could not be run. TERM, INT, HUP and QUIT are passed on; the second one within h
     metavar="SHARE",
     help="Load below which a GPU is idle: 5%, 0.05 (default: 1%).",
 )
-@click.option("--interval", "-s", "--sample-freq", callback=taken(interval_seconds), metavar="TIME", default="5s", show_default=True, help="Between two readings.")  # fmt: skip
-@click.option("--window", callback=taken(values.seconds), metavar="TIME", help="So long every reading must be below (default: 60 readings, 5m).")  # fmt: skip
-@click.option("--delay", callback=taken(values.seconds), metavar="TIME", help="From the start to the first reading that counts (default: 12 readings, 1m).")  # fmt: skip
+@click.option("--interval", "-s", "--sample-freq", callback=taken(interval_seconds), metavar="TIME", default="5s", show_default=True, help="Time between two readings.")  # fmt: skip
+@click.option("--window", callback=taken(values.seconds), metavar="TIME", help="How long every reading must be below it (default: 60 readings, 5m).")  # fmt: skip
+@click.option("--delay", callback=taken(values.seconds), metavar="TIME", help="Time from the start to the first reading that counts (default: 12 readings, 1m).")  # fmt: skip
 @click.option("--aggregate", "-a", "--all-or-any", "--all_or_any", callback=taken(_aggregate), metavar="all|any", default="all", show_default=True, help="Idle when all GPUs are, or when any is.")  # fmt: skip
-@click.option("--signal", "--signal-name", "number", callback=taken(signal_number), metavar="NAME", default="TERM", show_default=True, help="What the whole tree gets first; QUIT makes Python show its stacks, with faulthandler.")  # fmt: skip
-@click.option("--grace", callback=taken(values.seconds), metavar="TIME", default="10s", show_default=True, help="From that signal to SIGKILL for whoever is left.")  # fmt: skip
+@click.option("--signal", "--signal-name", "number", callback=taken(signal_number), metavar="NAME", default="TERM", show_default=True, help="The first signal to the whole tree; with QUIT and faulthandler, Python shows its stacks.")  # fmt: skip
+@click.option("--grace", callback=taken(values.seconds), metavar="TIME", default="10s", show_default=True, help="Time from that signal to SIGKILL for what is left.")  # fmt: skip
 @click.option("--idle-code", type=click.IntRange(0, 255), metavar="NUMBER", default=IDLE_CODE, show_default=True, help="Exit code when the command was ended because it was idle.")  # fmt: skip
 @click.option("--require-gpu", is_flag=True, help="Start nothing, and exit with 3, when no GPU can be read.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and end nothing.")
@@ -67,7 +67,7 @@ could not be run. TERM, INT, HUP and QUIT are passed on; the second one within h
 @click.option("-t", "--threshhold-percentage", "--threshold-percentage", "percentage", callback=taken(_percent), metavar="PERCENT", help="The same as --threshold, in percent.")  # fmt: skip
 @click.option("-n", "--num-samples", "samples", type=click.IntRange(1), metavar="NUMBER", help="The same as --window, in readings.")  # fmt: skip
 @click.option("-d", "--delay-samples", "delayed", type=int, metavar="NUMBER", help="The same as --delay, in readings.")
-@click.option("--signal-children", is_flag=True, help="Changes nothing: every process of the tree is signalled.")
+@click.option("--signal-children", is_flag=True, help="Has no effect: every process of the tree is signalled anyway.")
 def command(
     program: tuple[str, ...],
     threshold: float | None,
@@ -142,4 +142,4 @@ def _run_unguarded(program: tuple[str, ...], *, refuse: bool) -> NoReturn:
 
 def _only_one(ours: object, theirs: object, name: str, old: str) -> None:
     if ours is not None and theirs is not None:
-        raise click.UsageError(f"{name} and {old} say the same; write one of them")
+        raise click.UsageError(f"{name} and {old} mean the same; write one of them")

@@ -81,23 +81,25 @@ def named_gpus(context: click.Context, parameter: click.Parameter, given: Sequen
     default=".",
     help="Where the command starts; {gpu} becomes the number.",
 )
-@click.option("--env", "variables", multiple=True, callback=_variables, metavar="NAME=VALUE", help="A variable beside those of this environment.")  # fmt: skip
+@click.option("--env", "variables", multiple=True, callback=_variables, metavar="NAME=VALUE", help="A variable to add to this environment.")  # fmt: skip
 @click.option("--log", metavar="FILE", default="", help="Append the command's output to it; {gpu} becomes the number.")
-@click.option("--once", is_flag=True, help="What ended with 0 is done; when all is done, costguard ends.")
-@click.option("--by", type=click.Choice(["processes", "load"]), help="What makes somebody: to be on the GPU, or to use it (default: processes).")  # fmt: skip
+@click.option("--once", is_flag=True, help="Do not repeat what ended with 0; end when all is done.")
+@click.option("--by", type=click.Choice(["processes", "load"]), help="What counts as in use: processes on the GPU, or its load (default: processes).")  # fmt: skip
 @click.option("--threshold", callback=taken(share), metavar="SHARE", help="With --by load: below it a GPU is not used (default: 5%).")  # fmt: skip
-@click.option("--ignore", multiple=True, callback=_names, metavar="NAMES", help="Programs that are nobody, by their exact names.")  # fmt: skip
-@click.option("--users", callback=taken(values.seconds), metavar="TIME", help="Yield while somebody typed on a terminal so lately (default: off).")  # fmt: skip
+@click.option("--ignore", multiple=True, callback=_names, metavar="NAMES", help="Programs that do not count as somebody, by their exact names.")  # fmt: skip
+@click.option("--users", callback=taken(values.seconds), metavar="TIME", help="Yield while somebody has typed on a terminal within this time (default: off).")  # fmt: skip
 @click.option(
     "--ignore-users", multiple=True, callback=_names, metavar="NAMES", help="Users whose terminals do not count."
 )
-@click.option("--interval", callback=taken(interval_seconds), metavar="TIME", help="Between two looks (default: 1s).")
-@click.option("--idle-for", callback=taken(values.seconds), metavar="TIME", default="10s", show_default=True, help="So long a GPU must be free before the work begins.")  # fmt: skip
-@click.option("--rest", callback=taken(values.seconds), metavar="TIME", default="30s", show_default=True, help="At least so long nothing begins where it had to yield.")  # fmt: skip
-@click.option("--unknown-for", callback=taken(values.seconds), metavar="TIME", default="10s", show_default=True, help="The work yields when a GPU cannot be judged for longer.")  # fmt: skip
+@click.option(
+    "--interval", callback=taken(interval_seconds), metavar="TIME", help="Time between two looks (default: 1s)."
+)
+@click.option("--idle-for", callback=taken(values.seconds), metavar="TIME", default="10s", show_default=True, help="How long a GPU must be free before the work begins.")  # fmt: skip
+@click.option("--rest", callback=taken(values.seconds), metavar="TIME", default="30s", show_default=True, help="How long at least nothing begins where the work had to yield.")  # fmt: skip
+@click.option("--unknown-for", callback=taken(values.seconds), metavar="TIME", default="10s", show_default=True, help="The work yields when a GPU cannot be judged for longer than this.")  # fmt: skip
 @click.option("--retry", callback=taken(values.seconds), metavar="TIME", default="5s", show_default=True, help="Pause after work that ended within a minute; doubled each time, up to 5m.")  # fmt: skip
-@click.option("--signal", "--signal-name", "number", callback=taken(signal_number), metavar="NAME", default="TERM", show_default=True, help="What the whole tree gets first.")  # fmt: skip
-@click.option("--grace", callback=taken(values.seconds), metavar="TIME", default="5s", show_default=True, help="From that signal to SIGKILL for whoever is left.")  # fmt: skip
+@click.option("--signal", "--signal-name", "number", callback=taken(signal_number), metavar="NAME", default="TERM", show_default=True, help="The first signal to the whole tree.")  # fmt: skip
+@click.option("--grace", callback=taken(values.seconds), metavar="TIME", default="5s", show_default=True, help="Time from that signal to SIGKILL for what is left.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Check the work, say what would begin on each GPU, and end.")
 @click.option(
     "--config",

@@ -34,7 +34,7 @@ class _Option(NamedTuple):
 
 def _switch(value: object) -> bool:
     if value is not True and value is not False:
-        raise ValueError(f"{value!r} is no switch")
+        raise ValueError(f"{value!r} is not true or false")
     return value
 
 

@@ -60,7 +60,7 @@ def write_page(history: str, path: str, since: float, price: Rate | None, settin
             found = facts.read(database, history, since, now, price, limit=settings.saving_limit)
             found = found._replace(threshold=found.threshold if settings.threshold is None else settings.threshold)
     except (TypeError, ValueError, OverflowError) as error:
-        hint = "`costguard history --json` shows what stands there"
+        hint = "`costguard history --json` shows what it holds"
         raise CostguardError(f"{history} holds values of another kind: {error}", hint, REFUSED) from error
     drawn_why = ""
     shown: tuple[str, ...] = ()

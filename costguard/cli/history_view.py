@@ -77,7 +77,7 @@ def _about(money: Money) -> Iterator[str]:
             if money.price
             else " this:"
         )
-        yield f"live mode would have saved{worth} it stayed up for {_hours(money.stayed_up)} after stops that were only told"
+        yield f"live mode would have saved{worth} it stayed up for {_hours(money.stayed_up)} after stops that were only announced"
     if money.price is None:
         return
     yield f"idle cost: quiet hours, {clean(money.price.source)}"

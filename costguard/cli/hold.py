@@ -22,7 +22,7 @@ def _length(_context: click.Context, _parameter: click.Parameter, value: str | N
         return None
     try:
         length = spoken_seconds(value)
-        why = f"{value!r} is not a time to hold"
+        why = f"{value!r} is not a duration"
     except ValueError as error:
         length, why = 0.0, str(error)
     if length <= 0:
@@ -40,7 +40,7 @@ def _end(_context: click.Context, _parameter: click.Parameter, value: str | None
     except ValueError as error:
         raise click.BadParameter(f"{error}; write a time such as 18:00, or a date such as 2027-01-31T18:00") from None
     if left <= 0:
-        raise click.BadParameter(f"{value!r} has passed; write a time to come, such as 18:00")
+        raise click.BadParameter(f"{value!r} has passed; write a future time, such as 18:00")
     return left
 
 
@@ -58,9 +58,9 @@ def _end(_context: click.Context, _parameter: click.Parameter, value: str | None
     "past",
     callback=_length,
     metavar="DURATION",
-    help="Instead: move the deadline (lifetime, lease, budget) by so much, and hold nothing else.",
+    help="Instead: move the deadline (lifetime, lease, budget) by this much, and hold nothing else.",
 )
-@click.option("--reason", default="", metavar="TEXT", help="Why; others see it beside your name.")
+@click.option("--reason", default="", metavar="TEXT", help="Why; others see it next to your name.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @reach.state_dir
 def command(

@@ -31,7 +31,7 @@ _WORDS = {"new": "write  ", "changed": "replace", "same": "same   ", "kept": "ke
 
 
 @click.command(
-    short_help="Make it a service of this machine.",
+    short_help="Install costguard as a service of this machine.",
     epilog=examples(
         "sudo costguard install --dry-run",
         "sudo costguard install",
@@ -89,7 +89,7 @@ def install(*, dry_run: bool, force: bool, no_start: bool, root: str, given: tup
 
 
 @click.command(
-    short_help="Take back what `install` has done.",
+    short_help="Undo what `install` did.",
     epilog=examples(
         "sudo costguard uninstall --dry-run",
         "sudo costguard uninstall",

@@ -24,7 +24,7 @@ FAILED = 1
 """Exit code: a channel did not take it."""
 
 
-ENDED = "the worker ended without an answer, so nothing is known to have left: `sudo costguard notify test`"
+ENDED = "the worker ended without an answer, so it is unknown whether anything was sent: `sudo costguard notify test`"
 """Where it could not even start: a folder of costguard that this user may not read, or too little memory."""
 
 CLOSED = "only root or the agent's user may read the file with its addresses: `sudo costguard notify test`"

@@ -95,7 +95,9 @@ def _of_secret(provider: Provider, name: str) -> RightsPage:
         message = f"the plug-in for {provider.name} reads no secrets; allowed: no --secret"
         raise CostguardError(message, "docs/notify.md names other places for addresses", USAGE)
     if not store.valid(name):
-        raise CostguardError(f"{name!r} is no secret of {provider.name}", f"allowed: {store.form}", USAGE)
+        raise CostguardError(
+            f"{name!r} is not the name of a secret in {provider.name}", f"allowed: {store.form}", USAGE
+        )
     names = {"actions": (), "tag": False, "secret": name}
     texts = store.policy(name), store.commands(name)
     return RightsPage(f"rights to read the secret `{name}`", names, store.permissions(name), *texts)

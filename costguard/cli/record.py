@@ -50,7 +50,7 @@ LONGEST_SECONDS = 10 * 365 * 86400.0
     "--interval", default="10s", show_default=True, metavar="DURATION", help="Time between two looks, 0.1s to 1h."
 )
 @click.option("--duration", metavar="DURATION", help="How long. Default: until Ctrl-C.")
-@click.option("--no-senses", is_flag=True, help="Only the GPUs: not who types, and which programs work.")
+@click.option("--no-senses", is_flag=True, help="Record only the GPUs, not who types or which programs work.")
 @click.option("--sysfs", default="/sys", hidden=True)
 def command(out: str, interval: str, duration: str | None, sysfs: str, *, no_senses: bool) -> None:
     """Record what every GPU of this machine does to FILE, for `costguard replay`.

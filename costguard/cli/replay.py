@@ -175,11 +175,11 @@ def _report(title: str, recording: "Recording", results: "Sequence[PolicyRun]", 
     if single and sys.stdout.encoding.lower().startswith("utf"):
         yield ""
         yield from show.picture(Levels(recording.traces[0]), results[:8])
-    yield "\nWhat came of it (dry run: nothing was stopped)"
+    yield "\nWhat happened next (dry run: nothing was stopped)"
     yield from show.table(results)
     yield from show.fleet_words(results)
     if spared := list(show.senses(results)):
-        yield "\nWhat the senses were worth (each alone; what people did without a GPU no recording shows)"
+        yield "\nWhat each sense alone was worth (no recording shows what people did without a GPU)"
         yield from spared
 
 

@@ -360,7 +360,7 @@ def who(report: Report) -> list[str]:
     if report.get("hold_left", 1.0) < 1.0:
         more = f"root: `costguard hold 2h`; users' hold time (hold.total) is used up; {NEW_HOLDS}"
     if report["phase"] in {"ACTING", "CONFIRMING"}:
-        return ["nobody any more: it has been requested"]
+        return ["nobody: it has already been requested"]
     if report["holds"]:
         return ["the owner of a hold, or root: `costguard release` ends it", more, *_past_deadline(report)]
     if report["phase"] in {"DONE", "FAILED"}:

@@ -46,7 +46,7 @@ NOTHING_DONE = "nothing was done"
 )
 @options.configuration
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
-@click.option("--action", type=click.Choice(ACTIONS), help="Another action than kill_action.")
+@click.option("--action", type=click.Choice(ACTIONS), help="Use this action instead of kill_action.")
 @click.option(
     "--verify", metavar="RECEIPT", help="Check this receipt with the cloud (text, file, or - for standard input)."
 )

@@ -86,7 +86,7 @@ def _program(text: str) -> str:
 @click.option("--work", type=click.Choice(["elementwise", "matmul", "hold"]), default="elementwise", show_default=True, help="What is computed; hold: nothing.")  # fmt: skip
 @click.option("--memory", callback=taken(_part), metavar="SHARE", default="88%", show_default=True, help="How much of the free memory is held.")  # fmt: skip
 @click.option("--chunk", callback=taken(size), metavar="SIZE", default="512MiB", show_default=True, help="Bytes of one allocation.")  # fmt: skip
-@click.option("--load", callback=taken(_part), metavar="SHARE", default="100%", show_default=True, help="For how much of the time it computes.")  # fmt: skip
+@click.option("--load", callback=taken(_part), metavar="SHARE", default="100%", show_default=True, help="The share of the time in which it computes.")  # fmt: skip
 @click.option("--duration", callback=taken(_time), metavar="TIME", help="How long (default: until somebody ends it).")  # fmt: skip
 @click.option(
     "--python",
@@ -204,7 +204,7 @@ def _no_torch(python: str | None, missing: str) -> CostguardError:
 
     where = python or "costguard's Python"
     hint = f"`{extras.install(extras.STRESS)}`, or name a Python that has it with --python"
-    return CostguardError(f"{where} has no PyTorch ({missing}), which the load is made of", hint, REFUSED)
+    return CostguardError(f"{where} has no PyTorch ({missing}), which the load needs", hint, REFUSED)
 
 
 def _conclude(loads: "Loads", python: str | None, *, as_json: bool) -> None:

@@ -63,7 +63,7 @@ def parse(text: str) -> dict[str, str]:
         raise ValueError("a receipt is a JSON object of strings")
     if found.get("scheduler") and found.get("task"):
         shown = found.get("show") or f"{found['scheduler']} itself"
-        raise ValueError(f"it is of a task, {found['task']}, and of no bill: {shown} shows whether that has ended")
+        raise ValueError(f"it is for a task, {found['task']}, not for a bill: {shown} shows whether the task has ended")
     missing = [name for name in NEEDED if not found.get(name)]
     if missing:
         raise ValueError(f"it lacks {', '.join(missing)}")

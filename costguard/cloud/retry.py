@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class LateError(TimeoutError):
-    """A call gave no whole answer within its time. It may have had its effect."""
+    """A call gave no complete answer within its time. It may have had its effect."""
 
 
 Again = Callable[[CloudError], float | None]
@@ -91,5 +91,5 @@ def bounded(call: Callable[[], T], within: float) -> T:
     if errors:
         raise errors.pop()
     if not answers:
-        raise LateError(f"no whole answer within {within:.3g} s")
+        raise LateError(f"no complete answer within {within:.3g} s")
     return answers.pop()

@@ -74,7 +74,7 @@ def instead(code: str, text: str, hint: str) -> Row:
 
 def ends_already(shows: str, *, ends_bill: bool | None) -> Row:
     """Of a machine that somebody else, or an earlier attempt, has ended; ``shows`` is a clause."""
-    bill = "its bill ends with that" if ends_bill else "something else may stay billed, or replace it"
+    bill = "that ends its bill" if ends_bill else "something else may stay billed, or replace it"
     return "go", PlanFinding("ends_already", f"{shows} already: nothing more is sent, and {bill}")
 
 

@@ -20,7 +20,7 @@ ELSEWHERE = "name file:/PATH, env:NAME or credential:NAME instead"
 _MARGIN_SECONDS = 0.5  # in which the plug-in itself can say what hung
 
 _NOBODY = {
-    "no_provider": ("no cloud plug-in speaks for this machine", f"{ELSEWHERE}, or name the cloud in cloud.provider"),
+    "no_provider": ("no cloud plug-in recognises this machine", f"{ELSEWHERE}, or name the cloud in cloud.provider"),
     "cloud_ambiguous": ("several cloud plug-ins claim this machine", "set cloud.provider to the right one"),
     "sdk_missing": ("the library for this cloud is not installed", ""),
     "plugin_failed": ("the cloud plug-in failed", f"{hints.DOCTOR}, and report it"),
@@ -69,6 +69,6 @@ def _store(name: str, access: CloudAccess) -> tuple[Chosen, SecretStore]:
         message = f"the plug-in for {chosen.provider.name} reads no secrets"
         raise CloudError("refused", message, hint=ELSEWHERE)
     if not store.valid(name):
-        message = f"{mask(name)!r} is no secret of {chosen.provider.name}"
+        message = f"{mask(name)!r} is not the name of a secret in {chosen.provider.name}"
         raise CloudError("refused", message, hint=f"allowed: {store.form}")
     return chosen, store

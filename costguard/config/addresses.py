@@ -62,8 +62,8 @@ def missing(effective: Mapping[str, Any]) -> str | None:
     found = [f"{lack.channel}: {lack.why}" for lack in lacks(channels)]
     if not found:
         return None
-    who = "nobody beyond this machine is told" if len(found) == len(channels) else "not all channels are told"
-    return f"{who}: {'; '.join(found)}; mend it, then `sudo systemctl restart costguard`"
+    who = "nobody outside this machine is told" if len(found) == len(channels) else "not all channels are told"
+    return f"{who}: {'; '.join(found)}; fix it, then `sudo systemctl restart costguard`"
 
 
 def _why(kind: str, place: str) -> str:

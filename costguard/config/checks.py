@@ -48,7 +48,7 @@ def check(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]
     yield from _secrets(settings)
     yield from _sink(settings)
     if settings.hooks.undo and not settings.hooks.pre_stop:
-        text = "there is no hooks.pre_stop that it could take back; allowed: also set hooks.pre_stop"
+        text = "there is no hooks.pre_stop to undo; allowed: also set hooks.pre_stop"
         yield Problem("hooks.undo", text, involves=("hooks.pre_stop",))
     yield from _somebody_is_told(settings)
     if settings.hold.total < settings.hold.max:
@@ -219,7 +219,7 @@ def _secrets(settings: Settings) -> Iterator[Problem]:
             text = f"the plug-in for {provider.name} reads no secrets; allowed: {_ELSEWHERE}"
             yield Problem(path, text, involves=("cloud.provider",))
         elif provider is not None and store is not None and not store.valid(found["secret"]):
-            text = f"this is no secret of {provider.name}; allowed: secret:NAME with {store.form}"
+            text = f"this is not the name of a secret in {provider.name}; allowed: secret:NAME with {store.form}"
             yield Problem(path, text, involves=("cloud.provider",))
 
 

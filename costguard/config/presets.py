@@ -51,7 +51,7 @@ PRESETS: Mapping[str, Preset] = {
         },
     ),
     "gpu-idle-timeout": Preset(
-        "Acts when every look of 300 s (60 looks, one each 5 s) saw every GPU below 1%, whether work was seen before or not. "
+        "Acts when every look of 300 s (60 looks, one every 5 s) saw every GPU below 1%, whether work was seen before or not. "
         "Counting begins with the 12th look, after 60 s. The action ends costguard itself with exit code 0.",
         {**_IDLE_TIMEOUT, "kill_action": "end_process"},
     ),

@@ -305,12 +305,12 @@ class Hooks(Section):
 
     pre_stop: Command = option(
         "Runs once, in live mode, in the last minute before an action, or when the cloud announces that it ends or interrupts the "
-        "machine. Variables as in actions.command.",
+        "machine. Placeholders as in actions.command.",
         [],
         example=["/usr/local/bin/save-checkpoints"],
     )
     undo: Command = option(
-        "Takes back what `pre_stop` did (a drained node, say): runs when the action is cancelled or fails after it.",
+        "Undoes what `pre_stop` did (a drained node, say): runs when the action is cancelled or fails after it.",
         [],
         example=["/usr/local/bin/resume-node"],
     )
@@ -331,10 +331,10 @@ class Hooks(Section):
         example=True,
     )
     user: str = option(
-        "The user whom these programs run as, if the agent is root's. Empty: the agent's own user.",
+        "The user as whom these programs run, if the agent runs as root. Empty: the agent's own user.",
         "",
         example="ops",
-        allowed="a name of a user of this machine, or nothing",
+        allowed="the name of a user of this machine, or nothing",
         pattern=r"^([a-z_][a-z0-9_.-]{0,31}\$?)?$",
     )
     timeout: Duration = option(
@@ -369,7 +369,7 @@ class Channel(Section):
     """A place beyond this machine that gets messages: a chat, mail, a pager, a webhook. You choose NAME. See docs/notify.md."""
 
     urls: UrlReference = option(
-        "Where the addresses are, as apprise URLs, one a line. They are secrets and never belong in this file.",
+        "Where the addresses are, as apprise URLs, one per line. They are secrets and never belong in this file.",
         "",
         example="file:/etc/costguard/team.urls",
         allowed="file:/PATH (mode 600), env:NAME, credential:NAME of systemd, or secret:NAME of this machine's own cloud",
@@ -422,7 +422,9 @@ class Notify(Section):
         "few",
         example="all",
     )
-    armed: bool = option("Also tell when the machine is first seen to work, so that idle time counts from then.", False)
+    armed: bool = option(
+        "Also send a message when the machine is first seen to work, so that idle time counts from then.", False
+    )
     hold_url: HoldUrl = option(
         "A link for warnings, to a service of yours that holds the machine without a login. {instance}, {machine} "
         "and {incident} are filled in.",
@@ -462,13 +464,13 @@ class Senses(_Senses):
 
     enabled: bool = option("Look for them. Off: the GPUs alone decide.", True)
     told_after: DurationOrOff = option(
-        "What has kept the machine up for so long without work of a GPU is told, with who it was; then daily.",
+        "Tell people, then daily, what has kept the machine up for this long without GPU work, and who it was.",
         "2d",
         example="8h",
         gt=0,
     )
     at_most: DurationOrOff = option(
-        "After so long without work of a GPU it keeps the machine up no longer, until a GPU works again.",
+        "After this long without GPU work it no longer keeps the machine up, until a GPU works again.",
         "off",
         example="7d",
         gt=0,

@@ -22,7 +22,7 @@ TYPES: dict[str, Any] = {
 """What a value of each kind is checked by."""
 
 SWITCH = "Look at this."
-REQUIRED = "What it cannot see keeps the machine up; else it is told and keeps nothing up."
+REQUIRED = "Whether what it cannot see keeps the machine up. If not, it is only told."
 
 
 def tables(section: type[Any], option: Callable[..., Any]) -> type[Any]:

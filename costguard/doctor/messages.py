@@ -105,7 +105,7 @@ def _beyond(effective: Mapping[str, Any], name: str, last: LastDelivery, lack: L
     retested = isinstance(test, tested.LastTest) and test.arrived and last.failed is not None and test.at > last.failed
     if last.lost and not retested:
         story = f"; `costguard history {last.incident}` tells the rest" if last.incident else ""
-        since = " (whether it was tested since, this user may not see)" if isinstance(test, PermissionError) else ""
+        since = " (this user may not see whether it was tested since)" if isinstance(test, PermissionError) else ""
         hint = f"correct it, then `sudo costguard notify test --channel {name}`{story}"
         return warn(f"{name}: the last message, on {_date(last.failed)}, did not arrive{since}: {mask(last.why)}", hint)
     return found or _tested(effective, name, test, last)

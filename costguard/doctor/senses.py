@@ -21,11 +21,11 @@ def checks(report: Mapping[str, Any] | None, effective: Mapping[str, Any], procf
     else:
         rows = list(report["agent"].get("senses", ()))
     if not rows and effective.get("policy", {}).get("scope") == "task":
-        yield note("off for a task, as its terminals and transfers are no other's: load alone decides (docs/tasks.md)")
+        yield note("off for a task, whose terminals and transfers are its own: load alone decides (docs/tasks.md)")
         return
     if not rows:
         yield warn(
-            "no sense is switched on: the GPUs alone decide, also while somebody types or a download runs",
+            "no sense is switched on: the GPUs alone decide, even while somebody types or a download runs",
             "set enabled = true in [senses]",
         )
         return

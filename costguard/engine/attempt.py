@@ -257,9 +257,7 @@ def confirm_again(turn: Turn, incident: Incident) -> None:
     """While the cloud's or the kernel's word is out, ask again from time to time."""
     question = incident.attempt.confirm_effect
     if question and turn.at >= incident.outcome_deadline:
-        confirm_outcome(
-            turn, incident, Outcome(turn.at, question, "unknown", "the check of the outcome was never answered")
-        )
+        confirm_outcome(turn, incident, Outcome(turn.at, question, "unknown", "the outcome check got no answer"))
     elif not question and turn.at >= incident.attempt.confirm_at:
         _confirm(turn, incident, turn.at)
 

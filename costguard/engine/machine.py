@@ -224,7 +224,7 @@ def _expire(turn: Turn) -> None:
         turn.tell("notes", "info", text=NOTICE_OVER, takes_back="critical")
 
 
-NOTICE_OVER = "what the cloud announced has not come so far; the machine's own rules go on again"
+NOTICE_OVER = "what the cloud announced has not happened; the machine's own rules apply again"
 
 
 def _date_stops(turn: Turn) -> None:

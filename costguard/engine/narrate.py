@@ -195,8 +195,12 @@ class Sentence:
         )
         if hook_works(core, self._state.at):
             over = incident.saving_ended is not None
-            saves = "the pre-stop hook has ended, and the GPUs settle" if over else "the pre-stop hook saves work"
-            nobody += f"; {saves}: its own use of the GPUs ends no countdown"
+            saves = (
+                "the pre-stop hook has finished, and the GPUs are settling"
+                if over
+                else "the pre-stop hook is saving work"
+            )
+            nobody += f"; {saves}: its own use of the GPUs does not end the countdown"
         if not rules.policy.grace:
             return f"{would} {when}{nobody}"  # nobody is given the time for anything
         work = "" if stops_work else f"{_end(rules, 'work returns')} or "

@@ -45,9 +45,9 @@ def first(state: State, rules: Rules, wall: float, *, synced: bool | None) -> st
 def why_none(rules: Rules, *, synced: bool | None) -> str:
     """Why there is no limit now, in words."""
     if rules.policy.lease_until is not None and synced is False:
-        return "the lease does not count while the clock of this machine is not synchronised"
+        return "the lease does not count while this machine's clock is not synchronised"
     if rules.policy.budget is not None and not rules.policy.price_per_hour:
-        return "the budget does not count while no price is known (price_per_hour)"
+        return "the budget does not count while the price is unknown (price_per_hour)"
     return "this machine has no deadline"
 
 

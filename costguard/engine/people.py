@@ -78,14 +78,12 @@ def extend(turn: Turn, event: AskExtend) -> None:
         message = f"refused: {overdue.why_none(turn.rules, synced=turn.synced)}; `costguard hold 2h` keeps it up"
     elif until <= max(due, event.at):
         most = turn.rules.policy.extend_max
-        message = (
-            f"refused: users may move the deadline by {duration(most)} in all, and it is; root may move it further"
-        )
+        message = f"refused: users may move the deadline by {duration(most)} in total, and have done so; root can move it further"
     else:
         _extend(turn, event.at, Hold(event.owner, event.reason, until, event.wall + until - event.at, event.uid), key)
         allowed = duration(turn.rules.policy.extend_max)
-        cut = f" (you asked for {duration(event.seconds)}; users may move it by {allowed} in all, root by more)"
-        words = f"the deadline is in {duration(until - event.at)} now{cut if until < wanted else ''}"
+        cut = f" (you asked for {duration(event.seconds)}; users may move it by {allowed} in total, root by more)"
+        words = f"the deadline is now in {duration(until - event.at)}{cut if until < wanted else ''}"
         _answer(turn, event.client, words, done=True)
         return
     _answer(turn, event.client, message, done=False)

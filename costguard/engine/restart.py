@@ -34,7 +34,7 @@ def _reloaded(turn: Turn, event: Began) -> None:
     if phase == WARNING:
         # tags change nothing of what a person's stop goes by
         if event.why != "tags" or incident is None or not incident.by_person:
-            back_to_watching(turn, "the configuration changed, or the guard started over")
+            back_to_watching(turn, "the configuration changed, or the guard restarted")
     elif phase in {DONE, FAILED}:
         turn.watch()
     elif incident is not None:
@@ -68,7 +68,7 @@ def _restarted(turn: Turn, event: Began, incident: Incident) -> None:
         turn.incident = hook_ended(turn.incident, event.at)  # it dies with its worker
         turn.announcement = announcement._replace(effect="", attempts=attempts, again_at=again_at)
     elif phase == ACTING:
-        attempt_failed(turn, incident, "unknown", "the guard ended while the action ran", event.at)
+        attempt_failed(turn, incident, "unknown", "the guard stopped while the action was running", event.at)
     elif phase == CONFIRMING:
         _ask_again(turn, event.at)
     elif announcement.effect:  # the guard ended before it knew that anybody had heard of the end
@@ -81,7 +81,7 @@ def resume(turn: Turn, asleep: float) -> None:
     if incident is not None and turn.core.phase in OPEN:
         abandon(turn)
         fate = "acted" if incident.requested else "withdrawn"
-        answer_request(turn, fate, "the machine was suspended and came back")
+        answer_request(turn, fate, "the machine was suspended and resumed")
         turn.tell("came_back", "info", acted=incident.requested)
     turn.watch()
     turn.core = turn.core._replace(fresh="resume")

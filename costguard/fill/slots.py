@@ -107,7 +107,7 @@ class Slot:
             if gpu.view.state == "taken":
                 return describe(gpu.view)
             if now - gpu.sure_at > self._patience.unknown_for:
-                why = gpu.view.why if gpu.view.state == "unknown" else "the watcher says nothing"
+                why = gpu.view.why if gpu.view.state == "unknown" else "the watcher is silent"
                 return f"{name_of(gpu.view)} could not be judged for {spell(self._patience.unknown_for)}: {why}"
         return ""
 

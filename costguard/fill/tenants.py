@@ -43,7 +43,7 @@ def held_by(answer: Mapping[str, Any], key: str) -> Held:
             str(why),
         )
     except (KeyError, TypeError, ValueError):
-        return Held(None, None, "the reader does not say who is on it")
+        return Held(None, None, "the reader does not say which processes are on it")
 
 
 def judge(held: Held, reading: Reading, look: WatchRules, known: Callable[[int], Tenant]) -> tuple[State, str]:

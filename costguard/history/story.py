@@ -19,7 +19,7 @@ RESULTS = {
     "open": "still open when last recorded",
     "requested": "requested; the outcome is not recorded",
     "asked": "requested; its worker was lost, and the outcome is being checked",
-    "accepted": "accepted; what came of it is not recorded",
+    "accepted": "accepted; the outcome is not recorded",
     "acted": "done",
     "would": "dry run: it would have been done",
     "cannot": "could not be carried out",

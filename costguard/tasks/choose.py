@@ -47,7 +47,7 @@ def choose(access: TaskAccess, environ: Mapping[str, str] | None = None) -> Chos
         raise NoTaskError(PlanFinding("no_task", text, 'set task.scheduler = "auto", or use another kill_action'))
     if wanted != "auto" and not entries:
         text = f"task.scheduler names the plug-in {wanted!r}, which is not installed: no task is ended"
-        raise NoTaskError(PlanFinding("no_task", text, "install it, or set one of docs/tasks.md"))
+        raise NoTaskError(PlanFinding("no_task", text, "install it, or set one that docs/tasks.md lists"))
     loaded = load(entries)
     environ = dict(os.environ) if environ is None else environ
     found: list[tuple[str, Scheduler, Place]] = []
@@ -88,5 +88,5 @@ def _why(claims: list[str], failures: list[str]) -> PlanFinding:
     if failures:
         text = f"a plug-in for tasks failed, so no task is ended: {'; '.join(failures)}"
         return PlanFinding("plugin_failed", text, "reinstall the plug-in, then run `costguard doctor`")
-    text = "costguard was started in no task that a plug-in knows: there is nothing that end_task could end"
+    text = "no plug-in recognises a task here, so end_task has nothing to end"
     return PlanFinding("no_task", text, "start it inside the task, as docs/tasks.md shows; or set another kill_action")

@@ -71,8 +71,8 @@ def _ends(case: Case) -> PlanFinding:
     owner = case.facts.owner or case.task.owner
     whose = f" of {owner}" if owner else ""
     text = (
-        f"{case.task.words}{whose} ends, and nothing else: the machine, its node and other tasks go on, and so does "
-        f"the bill of the machine, which is for {case.scheduler} or its administrator to end"
+        f"{case.task.words}{whose} ends, and nothing else: the machine, its node and other tasks go on; the machine "
+        f"stays billed until {case.scheduler} or its administrator ends it"
     )
     return PlanFinding("task_ends", text)
 
@@ -84,19 +84,19 @@ def _state(case: Case) -> Iterator[Found]:
     elif case.facts.state == "ending":
         yield "refuse", PlanFinding("task_ending", f"{case.task.words} is being ended ({said}): nothing more is sent")
     elif case.facts.state == "waiting":
-        text = f"{case.task.words} does not run ({said}), so the GPUs that are idle here are not its own"
+        text = f"{case.task.words} is not running ({said}), so the idle GPUs here are not its own"
         yield "refuse", PlanFinding("task_waits", text, "start costguard in the task itself, as docs/tasks.md shows")
 
 
 def _elsewhere(case: Case) -> Iterator[Found]:
     if not case.facts.elsewhere:
         return
-    text = f"{case.task.words} is more than what is seen from here: {case.facts.elsewhere}"
+    text = f"{case.task.words} extends beyond what can be seen here: {case.facts.elsewhere}"
     if case.ends_elsewhere:
-        yield "consequences", PlanFinding("task_elsewhere", f'{text}, and ends all the same (task.elsewhere = "end")')
+        yield "consequences", PlanFinding("task_elsewhere", f'{text}, and is ended anyway (task.elsewhere = "end")')
     else:
-        hint = 'if its idle part here is reason enough: task.elsewhere = "end"'
-        yield "refuse", PlanFinding("task_elsewhere", f"{text}, where it may work, so it is not ended", hint)
+        hint = 'to end it when its part here is idle: task.elsewhere = "end"'
+        yield "refuse", PlanFinding("task_elsewhere", f"{text}, where it may be working, so it is not ended", hint)
 
 
 def _scope(case: Case) -> Iterator[Found]:
@@ -104,7 +104,7 @@ def _scope(case: Case) -> Iterator[Found]:
     judged, given = case.judged, case.facts.gpus
     if not judged:
         if case.acting:
-            text = "which GPUs are the task's is not known, so nothing says that it is idle"
+            text = "it is unknown which GPUs are the task's, so nothing shows that it is idle"
             yield "refuse", PlanFinding("task_scope", text, "`costguard status` says what cannot be read")
         return
     if given is not None and len(judged) != given:
@@ -115,7 +115,7 @@ def _scope(case: Case) -> Iterator[Found]:
         return  # nothing else is to be seen here: the scheduler's limits make the scope
     wanted = set(case.facts.numbers)
     if not wanted:
-        text = f"this machine shows {_count(case.beside)} beside those judged, and {case.scheduler} does not say"
+        text = f"this machine shows {_count(case.beside)} besides those judged, and {case.scheduler} does not say"
         if given is None:
             yield "consequences", PlanFinding("task_scope_unproven", f"{text} whose they are", _SCOPE_HINT)
         else:

@@ -84,9 +84,9 @@ class Decision:
         keys = [self.state.gpus[i] for i in concerned(self.state, rules_of(self._policy))]
         loads = dict(zip(seen.gpus, seen.readings, strict=True))
         shown = [f"{called(key, devices)} {percent(r.load)}" for key in keys if isinstance(r := loads.get(key), Known)]
-        every = f"{judgement.readings} readings, one each {spell(judgement.interval)}"
+        every = f"{judgement.readings} readings, one every {spell(judgement.interval)}"
         window = spell(judgement.readings * judgement.interval)
-        return f"idle: below {percent(judgement.threshold)} for {window} ({every}); at last {', '.join(shown)}"
+        return f"idle: below {percent(judgement.threshold)} for {window} ({every}); last reading: {', '.join(shown)}"
 
 
 def called(key: str, devices: dict[str, Device]) -> str:

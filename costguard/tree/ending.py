@@ -50,7 +50,7 @@ class Ending:
     def _send(self, process: Process, number: int) -> None:
         if send(process, number) == "refused" and process.key not in self._refused:
             self._refused.add(process.key)
-            self._say(f"{named([process])} became another user's and cannot be ended from here")
+            self._say(f"{named([process])} now belongs to another user and cannot be ended from here")
 
     def step(self, now: float) -> bool:
         """Whether it is over: nobody is left, or only who cannot be ended."""

@@ -350,7 +350,7 @@ class Launcher:
     def _plan(self) -> str:
         judgement = self._job.judgement
         begins = f", from {spell(judgement.delay)} on" if judgement.delay else ""
-        return f"idle after {judgement.readings} readings below {percent(judgement.threshold)}, one each {spell(judgement.interval)}{begins}"
+        return f"idle after {judgement.readings} readings below {percent(judgement.threshold)}, one every {spell(judgement.interval)}{begins}"
 
 
 def _name(number: int) -> str:

@@ -235,7 +235,7 @@ class Watcher:
         for process in self._followed.look():
             if os.geteuid() != 0 and process.key not in self._told_other and send(process, 0) == "refused":
                 self._told_other.add(process.key)
-                self._speech.say(f"{named([process])} became another user's: costguard cannot end it for you")
+                self._speech.say(f"{named([process])} now belongs to another user: costguard cannot end it for you")
 
     def _end_tree(self) -> None:
         """The launcher was killed: nobody else can end what it started."""

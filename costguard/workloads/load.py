@@ -134,7 +134,7 @@ def main() -> None:
             return
         chunks, why = hold(torch, job["memory"], job["chunk"])
         if not chunks:
-            say({"failed": f"no memory of the GPU can be had: {why or 'none is free'}"})
+            say({"failed": f"no GPU memory can be allocated: {why or 'none is free'}"})
             return
         say({"held": sum(chunk.numel() for chunk in chunks) * _FLOAT_BYTES, "chunks": len(chunks), "why": why})
         if job["work"] != "hold":

@@ -244,7 +244,7 @@ class Loads:
                 if pipes[pipe].failed and not all(load.failed for load in self.loads):
                     tell(pipes[pipe])
         for load in self.loads:
-            load.failed = load.failed or ("" if load.held else "it held nothing by the end of its time")
+            load.failed = load.failed or ("" if load.held else "it held no memory when its time was over")
 
     def _look(self, answer: Mapping[str, Any]) -> None:
         found = answer.get("sensors")

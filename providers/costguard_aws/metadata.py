@@ -156,7 +156,7 @@ class Imds:
                 rest = response.length  # `read` with a limit does not say when the answer was cut short
             proxied = bool(response.getheader("Via") or response.getheader("Proxy-Authenticate"))
         except SlowError:
-            whole = f"no whole answer within {self._timeout * _WHOLE:g} s"
+            whole = f"no complete answer within {self._timeout * _WHOLE:g} s"
             message = f"the metadata service at {self.endpoint} is too slow: {whole}"
             raise CloudError("unreachable", message, code="imds_slow", hint=hints.DOCTOR) from None
         except TimeoutError:

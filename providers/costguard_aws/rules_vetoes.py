@@ -83,12 +83,12 @@ def permitted(case: AwsCase) -> Found:
     elif facts.permitted is None:
         unknown = facts.unknown.get("permitted")
         passes = unknown is not None and unknown.technical
-        what, why = f"whether the right {right} is there", unknown.message if unknown else "no answer"
+        what, why = f"whether the right {right} is granted", unknown.message if unknown else "no answer"
         yield rules.unread("permission_unknown", what, why, hint, passes=passes, otherwise="consequences")
 
 
 def _only_by_use(right: str) -> Row:
-    text = f"unknown: whether the right {right} is there; only the request itself can show it"
+    text = f"unknown: whether the right {right} is granted; only the request itself can show it"
     return follows("permission_unknown", text, f"grant {right} on the Auto Scaling group")
 
 

@@ -75,7 +75,7 @@ def _rights(case: AzureCase) -> Found:
     facts = case.facts
     right = permissions.right(case.verb, facts.machine.kind)
     if facts.grants is None:
-        yield unread(facts, "permission_unknown", "the rights", f"whether the right {right} is there", SEE_RIGHTS)
+        yield unread(facts, "permission_unknown", "the rights", f"whether the right {right} is granted", SEE_RIGHTS)
         return
     if not any(grant.allows(right) for grant in facts.grants):
         if facts.young:

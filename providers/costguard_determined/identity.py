@@ -34,11 +34,11 @@ def identify(place: Place) -> Task:
     environ = place.environ
     missing = [name for name in _NEEDED if not environ.get(name)]
     if missing or not named(environ):
-        text = f"the environment of a task of Determined lacks {', '.join(missing) or 'a valid DET_TASK_ID'}"
+        text = f"the environment of a Determined task lacks {', '.join(missing) or 'a valid DET_TASK_ID'}"
         raise SchedulerError("refused", text, hint=_HINT)
     task, allocation = environ["DET_TASK_ID"], environ["DET_ALLOCATION_ID"]
     if not allocation.startswith(f"{task}."):
-        text = f"DET_ALLOCATION_ID={allocation} is none of the task that DET_TASK_ID={task} names"
+        text = f"DET_ALLOCATION_ID={allocation} does not belong to the task that DET_TASK_ID={task} names"
         raise SchedulerError("changed", text, hint=_HINT)
     kind = KINDS.get(environ["DET_TASK_TYPE"].upper(), "")
     if not kind:

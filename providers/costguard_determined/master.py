@@ -86,7 +86,7 @@ class Master:
         except ValueError:
             parts, host, port = urlsplit(""), None, None
         if not host or parts.scheme not in {"http", "https"}:
-            text = "DET_MASTER is no address of a master"
+            text = "DET_MASTER is not the address of a master"
             raise SchedulerError("refused", text, hint="set master under [task.determined]")
         if parts.scheme == "http":
             return http.client.HTTPConnection(host, port, timeout=limit)
@@ -110,7 +110,7 @@ class Master:
         else:
             token = environ.get("DET_USER_TOKEN") or environ.get("DET_SESSION_TOKEN") or ""
         if not _TOKEN.fullmatch(token):
-            text = "no token of a user is there: neither in token_file nor in the task's environment"
+            text = "there is no token of a user, neither in token_file nor in the task's environment"
             raise SchedulerError("credentials", text, hint="name a file with one: [task.determined] token_file")
         return token
 

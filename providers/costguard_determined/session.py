@@ -44,7 +44,7 @@ class Seen(NamedTuple):
     def state(self) -> State:
         """Raises SchedulerError for a word that nobody knows: it may mean anything."""
         if self.said not in STATES:
-            text = f"Determined shows a state of the task that is not known here: {self.said}"
+            text = f"Determined shows an unknown state of the task: {self.said}"
             raise SchedulerError("internal", text, sent="no")
         return STATES[self.said]
 
@@ -75,11 +75,11 @@ class Remote:
         if seen is None or seen.state == "ended":
             return Result("done", f"{self._task.words} had ended by itself: nothing was sent")
         if seen.stamp != facts.stamp:
-            return Result("refused", f"{self._task.words} began anew since it was looked at: nothing was sent")
+            return Result("refused", f"{self._task.words} has restarted since it was checked: nothing was sent")
         if seen.state == "ending":
             return Result("accepted", f"{self._task.words} is being ended already: nothing was sent")
         if seen.state != "running":
-            return Result("refused", f"{self._task.words} does not run any more ({seen.said}): nothing was sent")
+            return Result("refused", f"{self._task.words} is no longer running ({seen.said}): nothing was sent")
         proof = f"POST {self._path}/kill"
         try:
             self._master.ask("POST", f"{self._path}/kill", left(end))
@@ -129,7 +129,7 @@ class Remote:
             return None
         own = answer.get(self._kind)
         if not isinstance(own, dict) or str(own.get("id", "")) != self._task.id:
-            raise SchedulerError("internal", f"Determined's answer says nothing of {self._task.words}")
+            raise SchedulerError("internal", f"Determined's answer says nothing about {self._task.words}")
         self._same_task(own)
         said = str(own.get("state", "")).removeprefix("STATE_")
         allocation = self._allocation(end)
@@ -161,7 +161,7 @@ class Remote:
         }
         mine = self._task.details["task"]
         if tasks and mine not in tasks:
-            text = f"task {mine} is none of {self._task.words}: DET_TRIAL_ID and DET_TASK_ID do not belong together"
+            text = f"task {mine} is none of {self._task.words}: DET_TRIAL_ID and DET_TASK_ID do not match"
             raise SchedulerError("changed", text, hint="start costguard from startup-hook.sh of the task")
 
     def _elsewhere(self, what: str) -> SchedulerError:
@@ -185,7 +185,7 @@ class Remote:
         wanted = self._task.details["allocation"]
         found = [one for one in listed or () if isinstance(one, dict) and one.get("allocationId") == wanted]
         if not found and listed:
-            raise self._elsewhere(f"is none of {self._task.words} any more: it began anew somewhere else")
+            raise self._elsewhere(f"is none of {self._task.words} any more: it restarted somewhere else")
         return found[0] if found else {}
 
     def _where(self, slots: int | None) -> tuple[int | None, str]:

@@ -82,7 +82,7 @@ def _group(case: GcpCase) -> Found:
         text = f"the {name} {permissions.CALLS[case.verb]}s this machine and becomes one smaller{back}"
         yield follows("group_member", text)
         right = "compute.instanceGroupManagers.update"
-        text = f"unknown: whether the right {right} is there; only the request itself can show it"
+        text = f"unknown: whether the right {right} is granted; only the request itself can show it"
         yield follows("permission_unknown", text, permissions.ADMIT)
 
 
@@ -113,7 +113,7 @@ def _rights(case: GcpCase) -> Found:
         return
     trouble = facts.troubles.get("granted")
     if trouble and not facts.group:
-        what = "whether this machine's rights are there"
+        what = "which rights this machine has"
         hint = permissions.ADMIT
         yield rules.unread(
             "permission_unknown", what, trouble, hint, passes=trouble.technical, otherwise="consequences"

@@ -172,7 +172,7 @@ class PodSession:
         if seen.state == "ending":
             return Result("accepted", f"{words} is being ended already (Kubernetes says {seen.said}): nothing was sent")
         if seen.state != "running" or target is None:
-            return Result("refused", f"{words} is not what was looked at before ({seen.said}): nothing was sent")
+            return Result("refused", f"{words} is not what was checked ({seen.said}): nothing was sent")
         self._same(seen, facts)
         made = change.of(target, self._namespace)
         answer = self._sent(made.request, end)
@@ -195,10 +195,10 @@ class PodSession:
         """Raises SchedulerError where it is another one, or has changed: then it is for fresh facts to decide."""
         before, _, _ = facts.stamp.partition("|")
         if seen.identity != before:
-            text = f"{self._task.words} or its owner is another one than was looked at before: nothing was sent"
+            text = f"{self._task.words} or its owner is not the one that was checked: nothing was sent"
             raise SchedulerError("changed", text)
         if seen.stamp != facts.stamp:
-            text = f"the owner of {self._task.words} has changed since it was looked at: nothing was sent"
+            text = f"the owner of {self._task.words} has changed since it was checked: nothing was sent"
             raise SchedulerError("internal", text, code=errors.CHANGED, retry_after=None)
 
     def _seen_ending(self, within: float) -> Look | None:

@@ -187,7 +187,7 @@ def _of_pod(pod: Object) -> Seen | None:
     if phase == "Pending":
         return Seen("waiting", "phase Pending", pod)
     if phase != "Running":
-        raise SchedulerError("internal", f"Kubernetes shows a phase of the pod that is not known here: {phase}")
+        raise SchedulerError("internal", f"Kubernetes shows an unknown phase of the pod: {phase}")
     return None
 
 
@@ -227,7 +227,7 @@ def _selector(target: Object, chain: tuple[Object, ...]) -> str:
     holder = target if at(target.data, "spec", "selector") is not None else chain[0]  # a Notebook has its StatefulSet's
     parts = list(_parts(at(holder.data, "spec", "selector")))
     if not parts:
-        raise SchedulerError("internal", f"{holder.words} says nothing of which pods it has", code="garbage")
+        raise SchedulerError("internal", f"{holder.words} does not say which pods it has", code="garbage")
     return ",".join(parts)
 
 

@@ -49,13 +49,13 @@ class Job:
             return Result("done", f"{self._task.words} had ended by itself: nothing was sent")
         if record.stamp != facts.stamp:
             return Result(
-                "refused", f"job {record.job} is another one than was looked at before, or began anew: nothing was sent"
+                "refused", f"job {record.job} is not the one that was checked, or has restarted: nothing was sent"
             )
         if record.state == "ending":
             return Result("accepted", f"{self._task.words} is being ended already: nothing was sent")
         if _state(record) != "running":
             return Result(
-                "refused", f"{self._task.words} does not run any more (Slurm says {record.said}): nothing was sent"
+                "refused", f"{self._task.words} is no longer running (Slurm says {record.said}): nothing was sent"
             )
         within = min(CALL_SECONDS, end - time.monotonic())
         said = run(["scancel", record.name], within, folder=self._folder, environ=self._environ)
@@ -111,7 +111,7 @@ class Job:
             raise
         record = find(text, job, self._is_here)
         if record is None:
-            raise SchedulerError("internal", f"`scontrol show job {job}` says nothing of that job", sent="no")
+            raise SchedulerError("internal", f"`scontrol show job {job}` says nothing about that job", sent="no")
         named = self._task.id
         if named not in {job, record.name} and "_" in record.name:
             raise SchedulerError(
@@ -143,7 +143,7 @@ class Job:
 def _state(record: Record) -> State:
     """Raises SchedulerError for a word that nobody knows: it may mean anything."""
     if record.state is None:
-        raise SchedulerError("internal", f"Slurm shows a state of the job that is not known here: {record.said}")
+        raise SchedulerError("internal", f"Slurm shows an unknown state of the job: {record.said}")
     return record.state
 
 

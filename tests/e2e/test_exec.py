@@ -128,7 +128,7 @@ def test_an_idle_command_is_ended_with_124(guarded: Guarded, answer: str) -> Non
     """Whatever it answers to the signal; what it was judged by is said."""
     code, _out, err = guarded.run(*QUICK, "--", "sh", "-c", f"trap '{answer}' TERM; while :; do sleep 0.05; done")
     assert code == 124
-    assert "idle: below 1 % for 0.6s (3 readings, one each 0.2s)" in err
+    assert "idle: below 1 % for 0.6s (3 readings, one every 0.2s)" in err
     assert all(uuid in err for uuid in UUIDS)
     guarded.until_gone()
 

@@ -42,7 +42,7 @@ def test_background_work_is_idle_where_the_owner_says_so(agent: Agent, idle: boo
     if idle:
         assert shown(agent.report())[1].startswith("background work alone (")
         agent.gpus.set(0, processes=[Process(4_194_303), work])
-        agent.until(lambda report: "process 4194303 cannot be known" in shown(report)[1])
+        agent.until(lambda report: "process 4194303 cannot be identified" in shown(report)[1])
         with somebody() as other:
             agent.gpus.set(0, processes=[Process(other.pid, sm=95)])
             agent.until(lambda report: shown(report)[0] == "works")

@@ -286,7 +286,7 @@ def test_driver_is_let_go_and_taken_up_by_command(agent: Agent) -> None:
     assert reader_pid(agent) == 0
     assert agent.ask("attach").returncode == 0
     patient(agent, sees_work)
-    assert agent.ask("attach").stdout == "Nothing to do: the GPU driver is attached.\n"
+    assert agent.ask("attach").stdout == "Nothing to do: the GPU driver is already attached.\n"
 
 
 def test_gpu_that_appears_during_the_countdown_keeps_the_machine(agent: Agent) -> None:

@@ -187,8 +187,8 @@ def guarded(tmp_path: Path, nvml_library: Path) -> Iterator[Guarded]:
 HANGS = ("sleep", "1000")
 ROWS: Sequence[tuple[str, Sequence[str], int, str]] = (
     ("-t 50", ("--threshold 50%", "--threshhold-percentage 50", "--threshold-percentage=50"), 124, "below 50 % for 0.6s"),
-    ("-s 0.3", ("--interval 0.3s", "--sample-freq 0.3"), 124, "readings, one each 0.3s"),
-    ("-n 4", ("--window 0.8s", "--num-samples 4"), 124, "(4 readings, one each 0.2s)"),
+    ("-s 0.3", ("--interval 0.3s", "--sample-freq 0.3"), 124, "readings, one every 0.3s"),
+    ("-n 4", ("--window 0.8s", "--num-samples 4"), 124, "(4 readings, one every 0.2s)"),
     ("-a any", ("--aggregate any", "--all-or-any any", "--all_or_any any"), 124, UUIDS[0]),
     ("--signal-name SIGQUIT", ("--signal QUIT", "--signal SIGQUIT", "--signal 3"), 124, "QUIT to 1 process"),
     ("--signal-children", ("",), 124, "TERM to 1 process"),
@@ -277,7 +277,7 @@ def test_the_wrapper_s_defaults_are_ours(guarded: Guarded, clock: Clock) -> None
     began = clock.boottime()
     code, _out, err = guarded.run("sleep", "100000")
     assert code == 124
-    assert "idle: below 1 % for 5m (60 readings, one each 5s)" in err
+    assert "idle: below 1 % for 5m (60 readings, one every 5s)" in err
     assert clock.boottime() - began >= 355.0
 
 
@@ -298,7 +298,7 @@ def test_the_entry_point_of_an_experiment_ends_when_its_training_hangs(guarded: 
     _out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 124
     assert clock.boottime() - hung >= 18.0
-    assert b"idle: below 20 % for 21s (7 readings, one each 3s)" in err
+    assert b"idle: below 20 % for 21s (7 readings, one every 3s)" in err
     guarded.until_gone()
 
 

@@ -97,7 +97,7 @@ def test_whoever_asks_reads_of_the_task_and_can_stop_no_machine_through_its_guar
     receipt = '{"scheduler":"Slurm","task":"1","show":"`sacct -j 1`"}'
     verified = agent.ask("stop", "--verify", receipt)
     assert verified.returncode == 2
-    assert "it is of a task, 1, and of no bill: `sacct -j 1` shows whether that has ended" in verified.stderr
+    assert "it is for a task, 1, not for a bill: `sacct -j 1` shows whether the task has ended" in verified.stderr
 
 
 def doctor(agent: Agent, *options: str) -> tuple[int, dict[str, Any]]:
@@ -144,7 +144,7 @@ def test_doctor_believes_nothing_that_it_cannot_see(agent: Agent, slurm: Slurm, 
     """A scheduler that does not answer, GPUs that may be another's, one that is lost, or a channel without its address: each alone is reason enough."""
     why = {
         "asked": "the end of the task: could not be checked",
-        "which": "which GPUs are this task's is not certain",
+        "which": "it is uncertain which GPUs are this task's",
         "read": "GPU 0 (NVIDIA H200) cannot be read",
         "channel": "team: nothing can be sent",
     }[what]
@@ -259,7 +259,7 @@ def test_what_happens_to_nothing_is_said(agent: Agent, slurm: Slurm) -> None:
         agent.environment.pop(name)
     done = agent.ask("run", "--set", "kill_action=end_task", *[w for s in agent.settings for w in ("--set", s)])
     assert done.returncode == 3
-    assert "in no task" in done.stderr
+    assert "no plug-in recognises a task here" in done.stderr
 
 
 def test_a_guard_of_a_task_ends_no_machine(agent: Agent, slurm: Slurm) -> None:

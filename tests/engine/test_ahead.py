@@ -143,7 +143,7 @@ def test_users_move_a_deadline_so_far_and_root_further() -> None:
     assert due is not None
     assert due.until == pytest.approx(5 * HOUR)
     again = extend(world, 100 * HOUR, "bob", 1002)
-    assert (again.done, "root may move it further" in again.message) == (False, True)
+    assert (again.done, "root can move it further" in again.message) == (False, True)
     assert extend(world, 100 * HOUR, "root", 0).done
     forbidden = World(RARE._replace(lifetime=2 * HOUR, extend_max=0.0), 1)
     forbidden.run(HOUR, QUIET)
@@ -173,10 +173,10 @@ def test_a_deadline_that_does_not_count_is_named_with_its_cause() -> None:
     lease = World(RARE._replace(lease_until=EPOCH + 86400.0), 1)
     for _ in range(6):
         lease.tick(QUIET, synced=False)
-    assert "clock of this machine is not synchronised" in extend(lease, HOUR).message
+    assert "this machine's clock is not synchronised" in extend(lease, HOUR).message
     budget = World(RARE._replace(budget=100.0, price_per_hour=None), 1)
     budget.run(HOUR, QUIET)
-    assert "no price is known" in extend(budget, HOUR).message
+    assert "the price is unknown" in extend(budget, HOUR).message
 
 
 def test_who_moved_it_takes_it_back_and_others_do_not() -> None:
@@ -316,7 +316,7 @@ def test_who_gets_less_than_he_asked_for_is_told() -> None:
     assert "you asked" not in extend(world, HOUR).message
     cut = extend(world, 9 * HOUR)
     assert cut.done
-    assert "(you asked for 9h; users may move it by 2h in all, root by more)" in cut.message
+    assert "(you asked for 9h; users may move it by 2h in total, root by more)" in cut.message
     assert "you asked" not in extend(world, 9 * HOUR, "root", 0).message
 
 

@@ -286,7 +286,7 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
     "failed, nothing happened": (lambda: unanswered("accepted"), "failed", "critical", "FAILED stop idle", {
         "error": "the request was accepted, and nothing has happened after 5 min", "rounds": 1, "retry_in_seconds": HOUR}),
     "failed, it never stopped": (lambda: unanswered("pending"), "failed", "critical", "FAILED stop idle", {
-        "error": "the machine began to stop, and has not stopped after 30 min", "rounds": 1, "retry_in_seconds": HOUR}),
+        "error": "the machine began to stop but has not stopped after 30 min", "rounds": 1, "retry_in_seconds": HOUR}),
     "failed, for a person": (given_up, "failed", "critical", "FAILED stop person ann", {"error": "no room", "rounds": 0}),
     "would_act": (lambda: ran(machine(mode="dry-run"), 400.0, QUIET), "would_act", "info", "DONE stop idle", {"error": "", "proof": ""}),
     "cancelled": (vetoed, "cancelled", "info", "WARNING stop idle", {"why": "host: ann typed", "takes_back": "warning"}),
@@ -301,7 +301,7 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
     "cancelled, work after a failure": (lambda: ran(failing(machine()), 40.0, BUSY), "cancelled", "info", "FAILED stop idle", {
         "why": "work was seen", "takes_back": "critical"}),
     "cancelled, dry run from now on": (lambda: becomes_dry(warned()), "cancelled", "info", "WARNING stop idle", {
-        "why": "the configuration changed, or the guard started over", "announced_live": True, "takes_back": "warning"}),
+        "why": "the configuration changed, or the guard restarted", "announced_live": True, "takes_back": "warning"}),
     "unguarded, the warning on its way": (lambda: left(until(machine(), "WARNING")), "unguarded", "warning", "WARNING stop idle", {}),
     "unguarded, dry run, and guarded again": (
         lambda: ran(restarted(left(warned(mode="dry-run"))), 10.0, PROVEN), "warning", "warning", "WARNING stop idle", {

@@ -40,7 +40,7 @@ def test_a_hook_may_use_the_gpus_and_the_machine_stops_in_this_countdown(load: R
     world.answer(attempt, "saving")
     world.run(60.0, load, answer=False)
     assert world.phase() == "WARNING"
-    assert "the pre-stop hook saves work" in str(world.last.sentence if world.last else "")
+    assert "the pre-stop hook is saving work" in str(world.last.sentence if world.last else "")
     world.answer(attempt, "ready")
     ended = world.now
     world.tick(load)

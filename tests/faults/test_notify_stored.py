@@ -87,7 +87,7 @@ def test_one_secret_is_read_once_for_a_message(cloud: Cloud) -> None:
         ("long", "it has more than 65536 characters"),
         ("none", "the secret none contains no address"),
         ("sdk", "is not installed (install the library that the plug-in 'kept' needs"),
-        ("a/b", "is no secret of Kept Cloud (allowed: a word)"),
+        ("a/b", "is not the name of a secret in Kept Cloud (allowed: a word)"),
     ],
 )  # fmt: skip
 def test_each_failure_is_said_without_the_secret(cloud: Cloud, name: str, words: str) -> None:
@@ -112,8 +112,8 @@ def test_a_store_that_hangs_holds_up_nobody_else(cloud: Cloud) -> None:
     ("kind", "provider", "words"),
     [
         ("Kept", "kept", "the plug-in for Kept Cloud reads no secrets (name file:/PATH, env:NAME or credential:NAME instead)"),
-        ("WithStore", "auto", "no cloud plug-in speaks for this machine"),
-        ("WithStore", "none", "no cloud plug-in speaks for this machine"),
+        ("WithStore", "auto", "no cloud plug-in recognises this machine"),
+        ("WithStore", "none", "no cloud plug-in recognises this machine"),
         ("Missing", "kept", "the cloud plug-in failed"),
     ],
 )  # fmt: skip

@@ -85,7 +85,7 @@ def test_who_cannot_be_known_makes_it_unknown(world: World, started: Start) -> N
     world.script.set(0, util=99, processes=[filler, Process(4_194_303)])
     seen = settled(world).read()
     assert loads(seen)[0] is None
-    assert words(seen) == "background work runs there, and process 4194303 cannot be known"
+    assert words(seen) == "background work runs there, and process 4194303 cannot be identified"
     world.script.set(0, processes=[filler])
     world.script.fail("nvmlDeviceGetProcessUtilization", 3)
     assert words(settled(world).read()) == "background work runs there, and the driver does not say who uses it"

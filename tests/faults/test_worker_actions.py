@@ -686,7 +686,7 @@ def test_an_undo_that_an_end_of_the_agent_cut_off_runs_once_more(machine: Machin
         worker.kill()
         worker.wait()
     outcome = machine.ask(job)["outcome"]
-    assert "cut off twice by an end of the agent; what was drained may still be" in outcome["detail"]
+    assert "cut off twice when the agent ended; what was drained may still be drained" in outcome["detail"]
 
 
 def test_a_program_that_an_end_of_the_agent_cut_off_is_said_to_be_so(machine: Machine) -> None:
@@ -695,11 +695,11 @@ def test_a_program_that_an_end_of_the_agent_cut_off_is_said_to_be_so(machine: Ma
     program = ["/bin/sh", "-c", f"echo begun >> {begun}; exec /bin/sleep 60"]
     job = machine.job("hook", "command", step="warning", attempt="b-i1", incident="b-i1", hook={"warning": program})
     worker = machine.start(job)
-    assert until(begun.exists)
+    assert until(lambda: begun.exists() and begun.read_text() == "begun\n")
     worker.kill()
     worker.wait()
     outcome = machine.ask(job)["outcome"]
-    assert (outcome["status"], "cut off by an end of the agent" in outcome["detail"]) == ("failed", True)
+    assert (outcome["status"], "cut off when the agent ended" in outcome["detail"]) == ("failed", True)
     assert begun.read_text() == "begun\n"
 
 

@@ -47,7 +47,7 @@ def read(path: str) -> Imported:
         parser.read_string(text.replace("\r", "\n"))  # every end of a line counts, as there
     except configparser.Error as error:
         plain = " ".join(str(error).replace("<string>", path).split())
-        message = f"this is no configuration of gpu_mon: {plain}"
+        message = f"this is not a gpu_mon configuration: {plain}"
         raise wrong(path, [message], "correct it in the file; one of `costguard fill` itself ends in .toml") from error
     found = _Reading(parser)
     imported = found.imported()
@@ -217,7 +217,7 @@ class _Reading:
         if enabled is not None and not states.get(enabled.strip().lower()):
             self._notes.append(Note("never_yields", f"to people at terminals ([tty] enabled = {enabled})"))
         elif not int(seconds):
-            self._notes.append(Note("never_yields", "to people at terminals, though [tty] is enabled: idle_seconds is 0, and no key was pressed so lately"))  # fmt: skip
+            self._notes.append(Note("never_yields", "to people at terminals, though [tty] is enabled: idle_seconds is 0, so no keystroke is recent enough"))  # fmt: skip
         else:
             return {"users": float(seconds), "ignore_users": tuple(_list(self._get("tty", section, "whitelist", "")))}
         return {}

@@ -117,7 +117,7 @@ class Cluster:
         if processes.unknown:
             return processes.unknown
         if self._hidden or self._gpus.hidden:
-            return "which hosts other users' processes talk to is for root alone to see"
+            return "only root can see which hosts other users' processes talk to"
         return "" if self._gpus.complete else NOT_YET
 
     def _sort(self, processes: "Processes") -> None:

@@ -55,7 +55,7 @@ class Cpu:
             fields = read(self._path, _LINE).split(b"\n", 1)[0].split()[1:]
             used = sum(int(fields[number]) for number in _BUSY) * self._tick
         except (OSError, ValueError, IndexError) as error:
-            why = error.strerror if isinstance(error, OSError) else "another form than expected"
+            why = error.strerror if isinstance(error, OSError) else "an unexpected form"
             self._unknown = f"the processors cannot be seen ({why})"
             return
         rate = self._counter.rate(used, now)

@@ -44,7 +44,7 @@ class Holders:
             since = min(began, found[who].since) if who in found else began
             found[who] = Activity(who, "holds a GPU", since, now.boot, "its end", user)
         self._places = {pid: one for pid, one in self._places.items() if processes.get(pid) is one[0]}
-        return Sight(tuple(found.values()), self._unknown(processes), "no process holds a GPU, beside monitors")
+        return Sight(tuple(found.values()), self._unknown(processes), "no process holds a GPU, besides monitors")
 
     def _counts(self, one: DeviceHolder) -> bool:
         return one.computes and not one.watches and one.process.name not in self._ignore
@@ -53,7 +53,7 @@ class Holders:
         if processes.unknown:
             return processes.unknown
         if self._gpus.hidden:
-            return "which GPUs other users' processes hold is for root alone to see"
+            return "only root can see which GPUs other users' processes hold"
         return "" if self._gpus.complete else NOT_YET
 
     def _place(self, process: "Process") -> str:

@@ -84,7 +84,7 @@ def requests(page: bytes) -> RequestCounts:
             raise PageError(f"shows no requests on its {family.name} page")
         ever = sum(_sum(page, metric) or 0.0 for metric in family.ever)
         return RequestCounts(family.name, sum(value or 0.0 for value in values), ever)
-    raise PageError("has a page that is no known inference server's")
+    raise PageError("has a page that is not a known inference server's")
 
 
 def _sum(page: bytes, metric: Metric) -> float | None:
@@ -103,7 +103,7 @@ def _sum(page: bytes, metric: Metric) -> float | None:
         if label not in labels:
             continue
         total, found = total + _count(numbers), True
-    raise PageError("has a page of too many lines")
+    raise PageError("has a page with too many lines")
 
 
 def _count(numbers: bytes) -> float:

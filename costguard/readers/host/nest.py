@@ -162,7 +162,7 @@ class Nest:
             address = self._address(seat)
             self._page = Page(
                 address, seat.port, seat.path, header=seat.header, keep=True, limit=LIST_BYTES, tls=seat.tls,
-                refuse=lambda: "" if self._address(seat) == address else "has given up its port",
+                refuse=lambda: "" if self._address(seat) == address else "no longer listens on its port",
                 proc=self._proc, beside=seat.pid if network(self._proc, seat.pid) else 0,
             )  # fmt: skip
         self._page.ask(now)
@@ -201,7 +201,7 @@ def listed_in(answer: "Fetched") -> Listed:
     except (ValueError, KeyError, TypeError, RecursionError):
         rows, models = [], None
     if not isinstance(models, list):
-        raise PageError("answers with something that is no list of kernels")
+        raise PageError("answers with something other than a list of kernels")
     if any(state != "busy" and state not in QUIET for _, _, state in rows):
         raise PageError("does not say whether a kernel is busy")
     names = {shown(name) for _, name, state in rows if state == "busy"}

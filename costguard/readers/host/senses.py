@@ -46,7 +46,7 @@ class SenseRow(NamedTuple):
 
 def _still(default: str, example: str) -> SenseSetting:
     return SenseSetting(
-        "quiet_for", "duration", default, example, "For so long after the last of it it still counts.", least=20.0
+        "quiet_for", "duration", default, example, "How long it still counts after it was last seen.", least=20.0
     )
 
 
@@ -56,7 +56,7 @@ def _ignored(what: str) -> SenseSetting:
         "ignore", "names", [], ["restic"],
         f"Programs whose {what}, beside updates, logrotate and their like: what begins while one of them runs does not count, for "
         "an hour at most.",
-        "a list of names of programs",
+        "a list of program names",
     )  # fmt: skip
 
 
@@ -73,7 +73,7 @@ _TERMINALS = SenseRow(
             "duration",
             "30m",
             "1h",
-            "For so long after the last input somebody still counts.",
+            "How long somebody still counts after the last input.",
             least=60.0,
         ),
         SenseSetting(
@@ -82,7 +82,7 @@ _TERMINALS = SenseRow(
             [],
             ["ann", "bob"],
             "Only these users count. Empty: everybody.",
-            "a list of names of users",
+            "a list of user names",
         ),
         SenseSetting(
             "ignore_users",
@@ -90,7 +90,7 @@ _TERMINALS = SenseRow(
             [],
             ["monitor"],
             "Users who do not count: robots that log in.",
-            "a list of names of users",
+            "a list of user names",
         ),
     ),
 )
@@ -159,7 +159,7 @@ _JUPYTER = SenseRow(
     name="jupyter",
     module="jupyter",
     kind="Jupyter",
-    about="Kernels of notebooks that are busy, by the list of kernels of each Jupyter server; an open tab is no work.",
+    about="Busy notebook kernels, as each Jupyter server lists them; an open tab is not work.",
     enabled=True,
     required=True,
     settings=(
@@ -168,7 +168,7 @@ _JUPYTER = SenseRow(
             "duration",
             "10m",
             "30m",
-            "For so long after a kernel was last seen busy it still counts: people think between two cells.",
+            "How long a kernel still counts after it was last seen busy: people think between two cells.",
             least=0.0,
         ),
     ),
@@ -178,19 +178,19 @@ _SERVING = SenseRow(
     name="serving",
     module="serving",
     kind="Serving",
-    about="Requests at inference servers (vLLM, SGLang, Triton, TGI), by their page for Prometheus; a loaded model is no work.",
+    about="Requests to inference servers (vLLM, SGLang, Triton, TGI), as their Prometheus page counts them; a loaded model is not work.",
     enabled=True,
     required=False,
     settings=(
         SenseSetting(
-            "quiet_for", "duration", "5m", "30m", "For so long after the last request a server still counts.", least=0.0
+            "quiet_for", "duration", "5m", "30m", "How long a server still counts after its last request.", least=0.0
         ),
         SenseSetting(
             "urls",
             "pages",
             [],
             ["http://127.0.0.1:9000/metrics"],
-            "Pages of servers that are not found by themselves: those with another name or port.",
+            "Prometheus pages of servers that are not found automatically: those with another name or port.",
         ),
     ),
 )
@@ -216,23 +216,23 @@ _PROBE = SenseRow(
             "number_or_off",
             "off",
             5,
-            "It writes a number instead, and exits with 0: a higher one says that the machine is needed.",
+            "Instead, it writes a number and exits with 0: a number above this says that the machine is needed.",
         ),
         SenseSetting(
             "user",
             "text",
             "",
             "ops",
-            "The user whom it runs as, if the agent is root's. Empty: the agent's own user.",
-            "a name of a user of this machine, or nothing",
+            "The user as whom it runs, if the agent runs as root. Empty: the agent's own user.",
+            "the name of a user of this machine, or nothing",
         ),
-        SenseSetting("every", "duration", "30s", "5m", "So often it runs.", least=5.0),
+        SenseSetting("every", "duration", "30s", "5m", "How often it runs.", least=5.0),
         SenseSetting(
             "timeout",
             "duration",
             "10s",
             "30s",
-            "After this time it is killed, with all that it has started, and what it would have said is unknown.",
+            "After this time it is killed, with all that it has started; its answer is then unknown.",
             least=1.0,
             most=300.0,
         ),
@@ -243,11 +243,11 @@ _CPU = SenseRow(
     name="cpu",
     module="cpu",
     kind="Cpu",
-    about="Processors at work above this machine's own idle level. A loop that waits for nothing looks the same.",
+    about="Processors at work above this machine's own idle level. A busy-wait loop looks the same.",
     enabled=False,
     required=False,
     settings=(
-        SenseSetting("cores", "number", 0.5, 2.0, "Processors used above what is usual here.", least=0.05),
+        SenseSetting("cores", "number", 0.5, 2.0, "Processors in use beyond what is usual here.", least=0.05),
         _still("5m", "15m"),
         _ignored("work is nobody's"),
     ),
@@ -266,8 +266,8 @@ _PROCESSES = SenseRow(
             "names",
             [],
             ["rsync", "preprocess"],
-            "Names of processes, as `ps -o comm` has them; of a longer one the kernel keeps 15 characters.",
-            "a list of names of programs",
+            "Names of processes, as `ps -o comm` shows them: the kernel keeps 15 characters.",
+            "a list of program names",
         ),
         SenseSetting(
             "users",
@@ -275,7 +275,7 @@ _PROCESSES = SenseRow(
             [],
             ["ann", "bob"],
             "Only those of these users count. Empty: everybody's.",
-            "a list of names of users",
+            "a list of user names",
         ),
     ),
 )
@@ -294,19 +294,17 @@ _CLUSTER = SenseRow(
             "switch",
             False,
             True,
-            "Nothing is scheduled here: the daemons of schedulers do not count, and other signs count as those of any sense do.",
+            "Nothing is scheduled here: schedulers' daemons do not count, and other signs count as in any sense.",
         ),
         SenseSetting(
             "ignore",
             "names",
             [],
             ["feature-server"],
-            "Programs whose connections to other hosts are no job's.",
-            "a list of names of programs",
+            "Programs whose connections to other hosts are not a job's.",
+            "a list of program names",
         ),
-        SenseSetting(
-            "quiet_for", "duration", "5m", "15m", "For so long after the last sign it still counts.", least=20.0
-        ),
+        SenseSetting("quiet_for", "duration", "5m", "15m", "How long it still counts after the last sign.", least=20.0),
     ),
 )
 
@@ -324,12 +322,12 @@ _HOLDERS = SenseRow(
             [],
             ["ann", "bob"],
             "Only those of these users count. Empty: everybody's.",
-            "a list of names of users",
+            "a list of user names",
         ),
         SenseSetting(
-            "ignore_users", "names", [], ["monitor"], "Users whose processes do not count.", "a list of names of users"
+            "ignore_users", "names", [], ["monitor"], "Users whose processes do not count.", "a list of user names"
         ),
-        SenseSetting("ignore", "names", [], ["Xorg"], "Programs that do not count.", "a list of names of programs"),
+        SenseSetting("ignore", "names", [], ["Xorg"], "Programs that do not count.", "a list of program names"),
     ),
 )
 

@@ -51,7 +51,7 @@ NO_SESSION = Sight(seen="no SSH session that moves bytes, no editor's server")
 
 _TICKS = 100.0  # a second
 _ARGUMENTS = 4096  # bytes
-_ROOT_ALONE = "what SSH sessions and editors of other users do is for root alone to see"
+_ROOT_ALONE = "only root can see what other users' SSH sessions and editors do"
 
 
 class _Meter:

@@ -166,4 +166,4 @@ def _value(table: bytes, name: bytes) -> int:
 
 
 def _why(error: Exception) -> str:
-    return error.strerror or "unreadable" if isinstance(error, OSError) else "another form than expected"
+    return error.strerror or "unreadable" if isinstance(error, OSError) else "an unexpected form"

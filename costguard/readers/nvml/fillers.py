@@ -40,7 +40,7 @@ class Fillers:
             return row
         unknown = [pid for pid, kind in kinds.items() if kind is None]
         if unknown or users is None:
-            why = f"process {unknown[0]} cannot be known" if unknown else "the driver does not say who uses it"
+            why = f"process {unknown[0]} cannot be identified" if unknown else "the driver does not say who uses it"
             return [key, None, [], 0, f"background work runs there, and {why}"]
         if not all(kinds.values()):
             return row

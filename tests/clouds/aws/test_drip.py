@@ -38,7 +38,7 @@ def test_every_other_question(here: FakeMachine, monkeypatch: pytest.MonkeyPatch
     assert made.verdict == "failed"
     said = " ".join(finding.text for finding in made.findings)
     assert "autoscaling:DescribeAutoScalingInstances" in said
-    assert "no whole answer" in said
+    assert "no complete answer" in said
 
 
 def test_the_request(here: FakeMachine) -> None:

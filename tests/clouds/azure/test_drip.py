@@ -36,7 +36,7 @@ def test_another_question(azure: FakeAzure, machine: AzureMachine) -> None:
     with within(4.0):
         made = machine.plan("stop", machine.facts("stop"))
     (finding,) = [one for one in made.findings if one.code == "facts_missing"]
-    assert "no whole answer" in finding.text
+    assert "no complete answer" in finding.text
 
 
 def test_the_request(azure: FakeAzure, machine: AzureMachine) -> None:
@@ -66,7 +66,7 @@ def test_the_poll_afterwards(azure: FakeAzure, machine: AzureMachine) -> None:
     with within(SHORT.deadline + 2.0):
         outcome = machine.confirm("stop", SHORT, ACCEPTED)
     assert (outcome.status, outcome.proof) == ("accepted", "r-1")
-    assert "no whole answer" in outcome.detail
+    assert "no complete answer" in outcome.detail
 
 
 def test_the_question_from_elsewhere(azure: FakeAzure) -> None:

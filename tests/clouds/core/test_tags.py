@@ -142,7 +142,7 @@ def test_a_tag_that_fails_does_not_keep_the_address_from_its_beat(rented: Rented
 def test_a_cloud_that_hangs_costs_no_more_than_its_time(rented: Rented, cloud: Cloud) -> None:
     """Each question takes a second, and together they may take two."""
     cloud.slow = 1.0
-    assert "no whole answer" in str(beat(rented, deadline=2)["error"])
+    assert "no complete answer" in str(beat(rented, deadline=2)["error"])
 
 
 def test_what_costguard_writes_asks_for_nothing(tagging: Rented, cloud: Cloud) -> None:

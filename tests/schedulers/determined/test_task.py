@@ -114,7 +114,7 @@ def test_right_before_the_request_it_is_looked_at_again(
 def test_another_allocation_is_another_run(master: Master) -> None:
     """A trial that was started again elsewhere is none of this container's business."""
     master.allocations[TASK][0]["allocationId"] = f"{TASK}.2"
-    with pytest.raises(SchedulerError, match="began anew somewhere else") as changed:
+    with pytest.raises(SchedulerError, match="restarted somewhere else") as changed:
         session(master).look(5.0)
     assert changed.value.trouble == "changed"
 
@@ -211,7 +211,7 @@ def test_a_trial_that_is_none_of_this_task_is_not_ended(said: dict[str, Any]) ->
     """A number that came from somewhere else into the environment names another's trial."""
     made = Master()
     made.add("trials", "17", **said)
-    with serving(made), pytest.raises(SchedulerError, match="do not belong together") as error:
+    with serving(made), pytest.raises(SchedulerError, match="do not match") as error:
         session(made, "TRIAL").look(5.0)
     assert error.value.trouble == "changed"
 
@@ -397,7 +397,7 @@ def test_a_certificate_that_cannot_be_read_is_named(master: Master, tmp_path: Pa
 @pytest.mark.parametrize("address", ["", "master", "ftp://master", "http://", "http://[::1"])
 def test_what_is_no_address_is_asked_nothing(master: Master, address: str) -> None:
     """The hint names the option."""
-    with pytest.raises(SchedulerError, match="no address") as refused:
+    with pytest.raises(SchedulerError, match="not the address") as refused:
         session(master, settings={"master": address}, DET_MASTER=address or "x").look(5.0)
     assert "[task.determined]" in refused.value.hint
 

@@ -39,8 +39,8 @@ def run(program: Path, user: str) -> str:
     ("text", "mode", "words"),
     [
         ("#!/bin/sh\n", 0o644, "Permission denied, run as {name}; {name} may not execute it: `chmod a+rx {path}`"),
-        ("#!/nowhere/python\n", 0o755, "No such file or directory, run as {name}; its first line names what does not exist: `head -1 {path}`"),
-        ("echo saved\n", 0o755, "Exec format error, run as {name}; it is no program; a script begins with a line such as #!/bin/sh"),
+        ("#!/nowhere/python\n", 0o755, "No such file or directory, run as {name}; its first line names a program that does not exist: `head -1 {path}`"),
+        ("echo saved\n", 0o755, "Exec format error, run as {name}; it is not a program; a script begins with a line such as #!/bin/sh"),
         (None, 0o755, "No such file or directory, run as {name}; there is no such program"),
     ],
 )  # fmt: skip

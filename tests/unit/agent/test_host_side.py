@@ -149,7 +149,9 @@ def test_what_an_advisory_sense_cannot_see_is_told_and_holds_nothing(word: str) 
     heard = Told(faults=Faulty(word, 650.0, 9000.0), required=False).run()
     assert len(heard.released_at) == 1
     assert [
-        line for line in heard.lines if line.startswith("<3>") and ("terminals" in line or "nobody can be seen" in line)
+        line
+        for line in heard.lines
+        if line.startswith("<3>") and ("terminals" in line or "cannot tell whether anyone" in line)
     ]
 
 

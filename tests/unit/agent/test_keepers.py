@@ -67,7 +67,7 @@ def test_who_kept_the_machine_up_is_recorded_with_its_end() -> None:
     life.works(700.0, 3000.0)
     (one,) = life.kept()
     assert (one.sense, one.who, one.what, one.times) == ("terminals", *ANN, 1)
-    assert one.by == "nothing more was seen of it"
+    assert one.by == "it was not seen again"
     assert one.lets_go
     begun = life.host.clock().wall - life.host.clock().boot + DUE
     assert one.begun == pytest.approx(begun, abs=6 * INTERVAL)
@@ -151,7 +151,7 @@ def test_the_history_shows_it() -> None:
     from rich.console import Console
 
     rows = [
-        Keeper(1e9, 1e9 + 7200.0, "terminals", *ANN, "ann", "rest", "nothing more was seen of it", 1),
+        Keeper(1e9, 1e9 + 7200.0, "terminals", *ANN, "ann", "rest", "it was not seen again", 1),
         Keeper(1e9 + 9000.0, None, "jupyter", "", "cannot be seen: 403", "", "", "", 2),
     ]
     console = Console(width=140, record=True, file=io.StringIO())
@@ -161,7 +161,7 @@ def test_the_history_shows_it() -> None:
     assert "end not recorded" in first
     assert "jupyter cannot be seen: 403 (2 times)" in first
     assert "for 2h" in second
-    assert "nothing more was seen of it" in second
+    assert "it was not seen again" in second
 
 
 def test_events_of_any_form_are_read() -> None:

@@ -111,7 +111,7 @@ def test_the_last_words_of_an_ended_process_are_delivered() -> None:
 
 def test_the_last_line_says_that_nobody_watches() -> None:
     """However it ends by intention: silence would read as if it went on."""
-    assert ended(Faults())[0].lines[-1] == "<5>stopped; this machine is not guarded any more"
+    assert ended(Faults())[0].lines[-1] == "<5>stopped; this machine is no longer guarded"
 
 
 def test_messages_that_hang_do_not_keep_the_guard() -> None:

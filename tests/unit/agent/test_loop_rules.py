@@ -253,11 +253,11 @@ def test_the_driver_is_let_go_and_taken_up_in_words() -> None:
         host.world.at(100.0 * moment, lambda attach=attach: words.append(loop.drive(attach=attach)))  # type: ignore[misc]  # mypy cannot infer it
     loop.run()
     assert [one.partition(";")[0] for one in words] == [
-        "nothing to do: the GPU driver is attached",
+        "nothing to do: the GPU driver is already attached",
         "GPU driver detached",
-        "the GPU driver is detached already",
+        "the GPU driver is already detached",
         "GPU driver attached",
-        "nothing to do: the GPU driver is attached",
+        "nothing to do: the GPU driver is already attached",
     ]
 
 

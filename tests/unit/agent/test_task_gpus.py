@@ -51,7 +51,7 @@ def test_what_was_found_first_is_fixed() -> None:
     [
         ({"CUDA_VISIBLE_DEVICES": ""}, "allows no GPU"),
         ({"CUDA_VISIBLE_DEVICES": "7"}, "allows no GPU"),
-        ({"CUDA_VISIBLE_DEVICES": "MIG-01234567-89ab-cdef"}, "an instance of a divided GPU"),
+        ({"CUDA_VISIBLE_DEVICES": "MIG-01234567-89ab-cdef"}, "a MIG instance, not the GPU"),
     ],
 )
 def test_a_scope_that_is_not_certain_judges_nothing(environment: dict[str, str], words: str) -> None:

@@ -75,7 +75,7 @@ def test_every_option_of_the_verb_has_its_name(file: Path) -> None:
         (f"threshold = 50\n{WORK}", "threshold: 50 is not a share"),
         (f"threshold = 0\n{WORK}", "threshold: it must be greater than 0"),
         (f"by = 'use'\n{WORK}", "by: 'use' is not known; allowed: "),
-        (f"once = 'yes'\n{WORK}", "once: 'yes' is no switch; allowed: true, false"),
+        (f"once = 'yes'\n{WORK}", "once: 'yes' is not true or false; allowed: true, false"),
         (f"signal = 'STOP'\n{WORK}", "signal: STOP is no signal that ends a process; allowed: "),
         (f"ignore = 'one'\n{WORK}", "ignore: 'one' is not a list; allowed: "),
         (f"{WORK}gpus = []", "[[work]] 1, gpus: it names no GPU; allowed: "),

@@ -231,9 +231,9 @@ def test_a_configuration_that_never_yields_says_so(file: Path, old: str, new: st
         ("gpus = 1", "gpus = first", r"\[process-one\] gpus = first is not understood; allowed: ALL, or numbers"),
         ("ignore_programs = Xorg, python-miner", "", r"\[gpu-all\] ignore_programs is missing; allowed: names"),
         ("[process-", "[work-", r"\[process.*so there is no work; allowed: "),
-        ("[tty]", "[tty", "is no configuration of gpu_mon"),
+        ("[tty]", "[tty", "is not a gpu_mon configuration"),
         ("dir = /one", "dir = /\0one", "it contains zero bytes; allowed: a text file"),
-        ("[tty]", "[gpu-all]", "is no configuration of gpu_mon.*already exists"),
+        ("[tty]", "[gpu-all]", "is not a gpu_mon configuration.*already exists"),
     ],
 )
 def test_what_is_wrong_is_named_and_nothing_is_written(

@@ -190,5 +190,5 @@ def test_a_worker_that_says_nothing_is_named_as_the_cause(
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     done = ask(tmp_path, config)
     assert done.exit_code == 1
-    why = "the worker ended without an answer, so nothing is known to have left: `sudo costguard notify test`"
+    why = "the worker ended without an answer, so it is unknown whether anything was sent: `sudo costguard notify test`"
     assert done.stdout.splitlines() == [f"FAILED  team   {why}", f"FAILED  pager  {why}"]

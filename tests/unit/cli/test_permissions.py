@@ -38,8 +38,8 @@ def test_the_right_is_off_by_default_and_limited_to_one_secret(cloud: str) -> No
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        (("aws", "--secret", "a b"), "'a b' is no secret of AWS"),
-        (("aws", "--secret", ""), "is no secret of AWS"),
+        (("aws", "--secret", "a b"), "'a b' is not the name of a secret in AWS"),
+        (("aws", "--secret", ""), "is not the name of a secret in AWS"),
         (("aws", "--secret", "team", "--tag"), "allowed: --secret without --action and --tag"),
         (("aws", "--secret", "team", "--action", "stop"), "allowed: --secret without --action and --tag"),
     ],

@@ -349,7 +349,7 @@ def test_how_far_a_deadline_can_still_be_moved(moved: float, words: str) -> None
 def test_nobody_is_offered_what_would_be_refused(phase: str) -> None:
     """The request is out."""
     text = " ".join(shown(phase=phase, state=phase, incident=incident()).split())
-    assert "nobody any more: it has been requested" in text
+    assert "nobody: it has already been requested" in text
     assert "costguard hold 2h" not in text
 
 

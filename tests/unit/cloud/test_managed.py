@@ -310,7 +310,7 @@ class PluginOfOthers:
         (Plugin(("Slurm", "the tag x names it")), [("refuse", "managed_node")]),
         (Plugin(None), []),
         (Plugin(CloudError("unreachable", "no answer")), []),
-        (Plugin(LateError("no whole answer within 4 s")), []),
+        (Plugin(LateError("no complete answer within 4 s")), []),
         (PluginOfOthers(), []),
     ],
 )

@@ -61,7 +61,7 @@ def test_what_is_missing_is_named(team: Path, reference: str, words: str, monkey
     broken = reference.format(folder=team.parent)
     alone, beside = missing(effective(pager=broken)), missing(effective(pager=broken, team=f"file:{team}"))
     assert alone is not None
-    assert alone.startswith("nobody beyond this machine is told: pager: ")
+    assert alone.startswith("nobody outside this machine is told: pager: ")
     assert words in alone
     assert "c4n4ry" not in alone
     assert alone.endswith("`sudo systemctl restart costguard`")

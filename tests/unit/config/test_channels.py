@@ -135,8 +135,8 @@ def test_a_reference_to_the_cloud_is_shown_as_it_is(tmp_path: Path) -> None:
     [
         ('provider = "none"', "cloud.provider is none"),
         ('metadata = "never"', "this machine has no identity to read it with"),
-        ('provider = "azure"', "this is no secret of Azure; allowed: secret:NAME with VAULT/SECRET"),
-        ('provider = "gcp"', "this is no secret of Google Cloud; allowed: secret:NAME with"),
+        ('provider = "azure"', "this is not the name of a secret in Azure; allowed: secret:NAME with VAULT/SECRET"),
+        ('provider = "gcp"', "this is not the name of a secret in Google Cloud; allowed: secret:NAME with"),
     ],
 )
 def test_a_secret_that_cannot_be_read_is_refused_beforehand(tmp_path: Path, cloud: str, words: str) -> None:

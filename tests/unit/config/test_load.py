@@ -162,7 +162,7 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_file_types_are_strict(tmp_path: Path) -> None:
-    """In a file a text is no switch, and an empty unknown table is still unknown."""
+    """In a file a text is not true or false, and an empty unknown table is still unknown."""
     found = problems(file=written(tmp_path, 'stop_below_load = "true"\n[nonsense]\n'))
     assert [problem.split("'")[1] for problem in found] == ["nonsense", "stop_below_load"]
 

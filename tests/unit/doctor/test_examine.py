@@ -603,8 +603,8 @@ def test_what_pictures_need_is_named_where_messages_leave_the_machine(
 @pytest.mark.parametrize(
     ("vendor", "urls", "words"),
     [
-        ("Nobody", "secret:team", "the secret team cannot be read: no cloud plug-in speaks for this machine"),
-        ("Amazon EC2", "secret:a:b", "'a:b' is no secret of AWS"),
+        ("Nobody", "secret:team", "the secret team cannot be read: no cloud plug-in recognises this machine"),
+        ("Amazon EC2", "secret:a:b", "'a:b' is not the name of a secret in AWS"),
         ("Amazon EC2", "secret:team", "never tested with these settings"),
     ],
 )

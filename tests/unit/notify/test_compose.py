@@ -147,7 +147,7 @@ def test_titles_fit_the_action(kind: str, action: str, title: str) -> None:
         ("stopping", "reboot", "box has begun to reboot"),
         ("outcome_unknown", "command", "See whether the command ran, and what it did."),
         ("outcome_unknown", "stop", "Check in the cloud's console whether the machine is still billed."),
-        ("unguarded", "end_process", "box: costguard was ended before the countdown was over"),
+        ("unguarded", "end_process", "box: costguard was stopped before the countdown ended"),
         ("unguarded", "stop", "box: costguard has ended, so the stop does not come; the bill goes on"),
     ],
 )

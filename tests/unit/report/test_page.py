@@ -204,14 +204,14 @@ def test_who_kept_the_machine_up_is_on_the_page(tmp_path: Path) -> None:
         ("keeps", 1.79e9, "ann on pts/3"), ("let_go", 1.79e9 + 7200.0, "ann on pts/3"),
         ("keeps", 1.79e9 - 9000.0, "bob on pts/4"), ("let_go", 1.79e9 - 8000.0, "bob on pts/4"),
     ]  # fmt: skip
-    facts_of = {"sense": "terminals", "what": "typed", "by": "nothing more was seen of it"}
+    facts_of = {"sense": "terminals", "what": "typed", "by": "it was not seen again"}
     events = [["", at, kind, json.dumps({**facts_of, "who": who})] for kind, at, who in rows]
     path = tmp_path / "history.sqlite"
     store.save(batch(path, events=events, gpus=[], machine=[]))
     with query.reading(str(path)) as database:
         found = facts.read(database, str(path), 1.79e9 - 3600.0, 1.79e9 + 9000.0, None)
     text = words(parsed(page.page(found, [])))
-    for said in ("ann on pts/3 typed", "2h", "terminals", "nothing more was seen of it"):
+    for said in ("ann on pts/3 typed", "2h", "terminals", "it was not seen again"):
         assert said in text
     assert "bob" not in text
 

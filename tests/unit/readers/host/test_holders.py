@@ -27,7 +27,7 @@ def sense(tree: Tree, **settings: Any) -> Holders:
 def test_a_process_that_holds_a_gpu_counts_with_its_container(tree: Tree) -> None:
     """At work or not, until its end."""
     holders = sense(tree)
-    assert tree.look(holders) == Sight((), "", "no process holds a GPU, beside monitors")
+    assert tree.look(holders) == Sight((), "", "no process holds a GPU, besides monitors")
     tree.process(300, "python3", start=1005.0)
     tree.opens(300, *GPU)
     tree.write("proc/300/cgroup", f"0::/system.slice/docker-{'ab' * 32}.scope\n")

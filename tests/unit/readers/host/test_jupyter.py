@@ -200,7 +200,7 @@ def test_the_token_shows_nowhere(world: World, start: Make) -> None:
         ("403", "refuses the token of its runtime file", 2),
         ("silent", "does not answer", 5),
         ("huge", "sends more than 64 kB", 2),
-        ("stranger", "answers with something that is no list of kernels", 2),
+        ("stranger", "answers with something other than a list of kernels", 2),
     ],
 )
 def test_a_server_that_cannot_be_asked_is_unknown(world: World, start: Make, mode: str, words: str, looks: int) -> None:

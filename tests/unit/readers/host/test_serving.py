@@ -112,17 +112,17 @@ def test_the_requests_of_each_kind_of_server(body: bytes, found: tuple[str, floa
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (b"", "no known inference server's"),
-        (b"<html>vllm: welcome</html>", "no known inference server's"),
-        (b"# TYPE up gauge\nup 1\n", "no known inference server's"),
-        (b"node_load1 0.5\nnote vllm:num_requests_running 3\n", "no known inference server's"),
+        (b"", "not a known inference server's"),
+        (b"<html>vllm: welcome</html>", "not a known inference server's"),
+        (b"# TYPE up gauge\nup 1\n", "not a known inference server's"),
+        (b"node_load1 0.5\nnote vllm:num_requests_running 3\n", "not a known inference server's"),
         (b"vllm:cache_config_info 1.0\n", "shows no requests on its vLLM page"),
         (vllm("NaN"), "shows no count of requests"),
         (vllm("+Inf"), "shows no count of requests"),
         (vllm("-1.0"), "shows no count of requests"),
         (vllm("many"), "shows no count of requests"),
         (vllm(""), "shows no count of requests"),
-        (b"vllm:num_requests_running 1\n" * 2000, "a page of too many lines"),
+        (b"vllm:num_requests_running 1\n" * 2000, "a page with too many lines"),
     ],
 )
 def test_what_shows_no_requests(body: bytes, words: str) -> None:
@@ -276,7 +276,7 @@ def test_requests_between_two_looks_count(tmp_path: Path, serve: Serve) -> None:
     ("script", "words"),
     [
         (page(b"hello", "404 Not Found"), "answers with status 404"),
-        (page(b"<html></html>"), "has a page that is no known inference server's"),
+        (page(b"<html></html>"), "has a page that is not a known inference server's"),
         (page(vllm() + b"#" * (1 << 20)), "sends more than 1024 kB"),
         (raw(b"SSH-2.0-OpenSSH\r\n"), "does not speak HTTP"),
         (page(b"", "302 Found", "Location: http://127.0.0.1:1/"), "answers with status 302"),
