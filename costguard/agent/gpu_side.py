@@ -15,7 +15,7 @@ from costguard.engine.observation import Device, Known, Observation, Reading, Un
 from costguard.engine.rules import Rules
 from costguard.engine.state import State
 from costguard.engine.tracks import is_busy
-from costguard.host.ports import Host, Report
+from costguard.host.ports import ChildHost, Report
 from costguard.readers.nvml.job import NvmlJob
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class GpuSide:
 
     def __init__(
         self,
-        host: Host,
+        host: ChildHost,
         config: Mapping[str, Any],
         state: State,
         handed: Mapping[str, Any],

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from costguard.agent import decode
 from costguard.agent.task import exit_reason
-from costguard.host.ports import Host, SpawnFailed
+from costguard.host.ports import ChildHost, SpawnFailed
 from costguard.process.wire import to_line
 
 ANSWER_WITHIN_SECONDS = 5.0
@@ -103,7 +103,7 @@ class ReaderProcess:
 
     def __init__(
         self,
-        host: Host,
+        host: ChildHost,
         program: str,
         job: Callable[[], object],
         *,

@@ -90,29 +90,23 @@ def _deadline_not_before(situation: Situation) -> float:
 
 def _idle_stands(situation: Situation) -> Standing:
     state, rules = situation.state, situation.rules
-    if reached(state.at, idle_at(state, rules)):
-        return YES
-    if _unknown(state):
-        return Standing("blocked", "a GPU cannot be read")
-    if idle_tolerated(state, rules):
-        return Standing("blocked", "a short burst of load")
-    seen = work_seen(state, rules)
-    return Standing("no", "work was seen" if seen else "readings are missing from the idle window")
+    quiet = _quiet_stands(state, idle_at(state, rules), tolerated=idle_tolerated(state, rules))
+    missing = quiet.state == "no" and not work_seen(state, rules)
+    return Standing("no", "readings are missing from the idle window") if missing else quiet
 
 
 def _unused_stands(situation: Situation) -> Standing:
     state, rules = situation.state, situation.rules
-    if reached(state.at, unused_at(state, rules)):
+    return _quiet_stands(state, unused_at(state, rules), tolerated=unused_tolerated(state, rules))
+
+
+def _quiet_stands(state: State, at: float, *, tolerated: bool) -> Standing:
+    """A reason that begins at this moment if nothing works; ``tolerated``: what works now changes nothing."""
+    if reached(state.at, at):
         return YES
-    if _unknown(state):
+    if state.core.signals.unknown_since is not None and not works_now(state):
         return Standing("blocked", "a GPU cannot be read")
-    if unused_tolerated(state, rules):
-        return Standing("blocked", "a short burst of load")
-    return Standing("no", "work was seen")
-
-
-def _unknown(state: State) -> bool:
-    return state.core.signals.unknown_since is not None and not works_now(state)
+    return Standing("blocked", "a short burst of load") if tolerated else Standing("no", "work was seen")
 
 
 def _unknown_stands(situation: Situation) -> Standing:

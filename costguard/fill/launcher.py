@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from costguard.agent.granted import VISIBLE
 from costguard.background import mark_on
 from costguard.clocks import boot_clock
-from costguard.engine.words import several, spell
+from costguard.engine.words import spell
 from costguard.fill import NAME
 from costguard.fill.check import cannot, problems
 from costguard.fill.jobs import Filler, FillJob, FillWatchJob, GpuView, Ran, View
@@ -20,13 +20,13 @@ from costguard.fill.slots import Gpus, Slot, chosen, name_of
 from costguard.process.wire import from_line
 from costguard.tree import group
 from costguard.tree.begin import CANNOT_RUN, Background, Begin, Failed, Prepared
-from costguard.tree.ending import Ending
-from costguard.tree.jobs import Finish, Origin
+from costguard.tree.ending import Ending, how, short_name
+from costguard.tree.jobs import Origin
 from costguard.tree.members import OwnTree, mark_of
 from costguard.tree.processes import Process, find, named
 from costguard.tree.signals import BlockedSignals, Received, become_subreaper, ended_children
 from costguard.tree.speech import Speech, fill_standard
-from costguard.tree.watching import STOOD_STILL, Watching
+from costguard.tree.watching import Watching
 
 DONE, WRONG, REFUSED = 0, 2, 3
 """Exit codes: ended as somebody asked, or with its work done; a GPU that is not there was named; there is none at all."""
@@ -115,12 +115,9 @@ class Launcher:
 
     def _keep_watch(self, now: float) -> None:
         """Start the watcher again when it is time, or when it stands still."""
-        if self._watching.stands_still():
-            self._watching.replace(now)
-            if self._watching.deaths == 1:  # once, where it happens again and again
-                self._speech.say(f"{STOOD_STILL}; the work stays meanwhile")
-        if self._watching.restart_at is not None and now >= self._watching.restart_at:
-            self._start_watcher()
+        self._watching.keep(
+            now, self._start_watcher, lambda text: self._speech.say(f"{text}; the work stays meanwhile")
+        )
 
     def _turn(self, now: float) -> None:
         """Wait for what comes first, and handle it."""
@@ -147,7 +144,7 @@ class Launcher:
         if received.number == signal.SIGCHLD:
             self._reap()
         elif self._leaving is None:
-            self._leave(DONE, f"{signal.Signals(received.number).name.removeprefix('SIG')} came")
+            self._leave(DONE, f"{short_name(received.number)} came")
         else:
             for run in self._runs:
                 if run.ending is not None:
@@ -390,9 +387,7 @@ class Launcher:
     def _how(self, run: Run | None = None) -> str:
         """What is about to be done, for people."""
         members = self._members(run) if run is not None else self._tree.members(self._watching.pids)
-        finish: Finish = self._job.finish
-        name = signal.Signals(finish.signal).name.removeprefix("SIG")
-        return f"{name} to {several(len(members), 'process', 'processes')}, KILL after {spell(finish.grace)}"
+        return how(self._job.finish, members)
 
 
 def main() -> int:

@@ -12,35 +12,27 @@ from costguard.engine.observation import Device, Observation, Reading
 from costguard.fill import NAME
 from costguard.fill.jobs import FillWatchJob, GpuView, Ran, State, View
 from costguard.fill.tenants import Tenants, held_by, judge, namespace_trouble
-from costguard.host.poller import READ, Poller
-from costguard.host.ports import Ended, HostEvent, Line
-from costguard.process.wire import from_line, to_line
+from costguard.host.ports import Ended, Line
+from costguard.process.wire import from_line
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import Moment, Place
 from costguard.readers.host.terminals import Terminals
 from costguard.readers.nvml.job import NvmlJob
 from costguard.tree.ending import end_orphaned
-from costguard.tree.machine import Pulse, ReaderPorts, first_line
-from costguard.tree.members import Followed, put_on, watcher_mark
+from costguard.tree.members import Followed
 from costguard.tree.processes import find
-from costguard.tree.speech import Speech, fill_standard
-
-LONGEST_NAP_SECONDS = 0.5
-"""The end of the reader is seen within that time."""
-
-_LINE = 1 << 16
+from costguard.tree.speech import Speech
+from costguard.tree.watcher_loop import WatcherLoop, serve
 
 
-class Watcher:
-    """One watcher; ``words`` is where its views go."""
+class Watcher(WatcherLoop):
+    """One watcher of all background work."""
 
-    def __init__(self, job: FillWatchJob, words: int, speech: Speech) -> None:
-        self._job, self._words, self._speech = job, words, speech
-        self._poller = Poller()
-        self._machine = ReaderPorts(self._poller, speech, debug=False)
+    def __init__(self, job: FillWatchJob, words: int) -> None:
+        speech = Speech(2, stamped="JOURNAL_STREAM" not in os.environ, name=NAME)
+        super().__init__(Followed(job.origin), job.finish, words, speech)
+        self._job = job
         self._reader = ReaderProcess(self._machine, "nvml", self._reader_job)
-        self._pulse = Pulse(words)
-        self._followed = Followed(job.origin)
         self._tenants = Tenants(job.look.ignore, self._followed.members)
         self._people = TerminalUsers(job.look.users_for, job.look.ignore_users)
         self._trouble = namespace_trouble()
@@ -50,8 +42,6 @@ class Watcher:
         self._next = boot_clock()
         self._asked = False
         self._crowded = False  # whether somebody is where our own work is
-        self._input = b""
-        self._gone = False  # whether the launcher is
 
     def _reader_job(self) -> NvmlJob:
         look = self._job.look
@@ -59,41 +49,15 @@ class Watcher:
             sysfs=look.sysfs, devfs=look.devfs, **self._reader.handed, known=self._granted or (), holders=True
         )
 
-    def run(self) -> int:
-        """Look until the launcher ends this process, or has ended itself."""
-        os.set_blocking(0, False)
-        os.set_blocking(self._words, False)
-        self._poller.add(0, READ, self._heard)
-        while not self._gone:
-            self._pulse.beat(time.monotonic())
-            self._turn(boot_clock())
-            events: list[HostEvent] = []
-            due = min(self._next, self._reader.deadline)
-            self._poller.poll(min(max(0.0, due - boot_clock()), LONGEST_NAP_SECONDS), events)
-            self._machine.reap(events)
-            for event in events:
-                self._take(event)
-        end_orphaned(self._followed, self._job.finish, self._speech.say)
-        self._machine.close()
-        return 0
+    def hear(self, line: bytes) -> None:
+        """The launcher says what it started."""
+        ran = from_line(Ran, line)
+        self._followed.marks.add(ran.mark)
+        self._followed.folders = {one for one in (*self._followed.folders, ran.folder) if one and os.path.isdir(one)}
 
-    def _heard(self, fd: int, _events: list[HostEvent]) -> None:
-        """The launcher says what it started; the end of the pipe is the end of the launcher."""
-        try:
-            data = os.read(fd, _LINE)
-        except BlockingIOError:
-            return
-        self._gone = not data
-        self._input += data
-        while b"\n" in self._input:
-            line, _, self._input = self._input.partition(b"\n")
-            ran = from_line(Ran, line)
-            self._followed.marks.add(ran.mark)
-            self._followed.folders = {
-                one for one in (*self._followed.folders, ran.folder) if one and os.path.isdir(one)
-            }
-
-    def _turn(self, now: float) -> None:
+    def turn(self) -> float:
+        """Ask the reader who is on the GPUs, at each interval."""
+        now = boot_clock()
         if self._asked:
             self._reader.late(now)
             if not self._reader.waiting:
@@ -106,15 +70,17 @@ class Watcher:
                 self._asked = self._reader.waiting
                 if not self._asked:
                     self._blind()
+        return min(self._next, self._reader.deadline)
 
-    def _take(self, event: HostEvent) -> None:
+    def take(self, event: Line | Ended) -> None:
+        """Take a line of the reader, or its end."""
         now = boot_clock()
         if isinstance(event, Line) and event.child == self._reader.child:
             answer = self._reader.line(event.data, now)
             if answer is not None:
                 self._asked = False
                 self._crowded = False
-                self._say(self._view(answer))
+                self.say(self._view(answer))
                 self._act_for_who_stands()
             elif self._asked and not self._reader.waiting:
                 self._blind()
@@ -133,7 +99,7 @@ class Watcher:
         """Nothing can be seen in this look."""
         self._asked = False
         if self._reader.child is None or self._reader.error:
-            self._say(View(users=self._people.look(), error=self._reader.error or self._reader.words))
+            self.say(View(users=self._people.look(), error=self._reader.error or self._reader.words))
 
     def _view(self, answer: dict[str, object]) -> View:
         """An answer of the reader as one look."""
@@ -173,13 +139,6 @@ class Watcher:
             state, why = "unknown", self._people.unknown
         return GpuView(key, device.uuid, -1 if device.number is None else device.number, state, why)
 
-    def _say(self, view: View) -> None:
-        """A launcher that reads nothing now gets the next look."""
-        try:
-            os.write(self._words, to_line(view) + b"\n")
-        except OSError:
-            return
-
 
 class TerminalUsers:
     """Who is at a terminal of this machine, where that is a reason to yield; ``unknown``: why that cannot be seen."""
@@ -204,16 +163,7 @@ class TerminalUsers:
 
 def main() -> int:
     """Serve the launcher on standard input and output."""
-    os.closerange(3, 1 << 20)  # the caller's files are the commands' and the launcher's
-    fill_standard(inheritable=True)
-    line = first_line()
-    if not line:
-        return 0
-    job = from_line(FillWatchJob, line)
-    put_on(watcher_mark(job.origin.launcher, job.origin.born))
-    words = os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_RDWR), 1)
-    return Watcher(job, words, Speech(2, stamped="JOURNAL_STREAM" not in os.environ, name=NAME)).run()
+    return serve(FillWatchJob, Watcher)
 
 
 if __name__ == "__main__":

@@ -60,14 +60,8 @@ class SpawnFailed(Exception):
     """A child could not be started; the message says why."""
 
 
-class Host(Protocol):
-    """Everything with an effect. No method blocks, except `wait` until its time."""
-
-    def clock(self) -> Instant:
-        """Read all clocks."""
-
-    def wait(self, until: float) -> Sequence[HostEvent]:
-        """Sleep until something happened or the boot clock reads ``until``; returns nothing then."""
+class ChildHost(Protocol):
+    """What whoever keeps child processes needs: the processes, and a voice. No method blocks."""
 
     def spawn(self, program: str, job: bytes) -> int:
         """Start a child (``nvml``, ``cloud``, ``act``, ``notify``, ``persist``, ``configure``, ``history``) and send it its job.
@@ -87,6 +81,22 @@ class Host(Protocol):
         Such a child is in uninterruptible sleep, in a driver or a file system.
         """
 
+    def say(self, line: str) -> None:
+        """Write one line to the journal; one that would block is dropped and counted.
+
+        It may begin with ``<0>`` to ``<7>``, the priority of sd-daemon(3).
+        """
+
+
+class Host(ChildHost, Protocol):
+    """Everything with an effect. No method blocks, except `wait` until its time."""
+
+    def clock(self) -> Instant:
+        """Read all clocks."""
+
+    def wait(self, until: float) -> Sequence[HostEvent]:
+        """Sleep until something happened or the boot clock reads ``until``; returns nothing then."""
+
     def answer(self, client: int, line: bytes) -> None:
         """Answer a control client (newline added)."""
 
@@ -95,12 +105,6 @@ class Host(Protocol):
 
     def save_commitments(self, data: bytes) -> str | None:
         """Replace the runtime copy of the commitments. Returns an error message or None."""
-
-    def say(self, line: str) -> None:
-        """Write one line to the journal; one that would block is dropped and counted.
-
-        It may begin with ``<0>`` to ``<7>``, the priority of sd-daemon(3).
-        """
 
     def service(self, message: str) -> None:
         """Send one datagram to the service manager (sd_notify), if there is one."""

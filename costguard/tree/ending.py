@@ -76,6 +76,17 @@ class Ending:
         self.kill_at = self.next = min(now, self.kill_at)
 
 
+def how(finish: Finish, members: Sequence[Process]) -> str:
+    """What is about to be done, for people."""
+    count = several(len(members), "process", "processes")
+    return f"{short_name(finish.signal)} to {count}, KILL after {spell(finish.grace)}"
+
+
+def short_name(number: int) -> str:
+    """TERM, for 15."""
+    return signal.Signals(number).name.removeprefix("SIG")
+
+
 def end_orphaned(
     followed: Followed, finish: Finish, say: Callable[[str], None], why: str = "the launcher was killed"
 ) -> None:

@@ -19,13 +19,13 @@ from costguard.engine.words import percent, several, spell
 from costguard.process.wire import from_line
 from costguard.tree import group, terminal
 from costguard.tree.begin import CANNOT_RUN, NOT_FOUND, Begin, begin
-from costguard.tree.ending import Ending
+from costguard.tree.ending import Ending, how, short_name
 from costguard.tree.jobs import BEAT_SECONDS, Finish, Launched, LaunchJob, Origin, WatchJob, Word
 from costguard.tree.members import OwnTree, mark_of
 from costguard.tree.processes import Process, find, named, send
 from costguard.tree.signals import BlockedSignals, Received, become_subreaper, ended_children
 from costguard.tree.speech import Speech, fill_standard
-from costguard.tree.watching import STOOD_STILL, Watching
+from costguard.tree.watching import Watching
 
 REFUSED = 3
 """Exit code of a command that was not started, because nothing could guard it."""
@@ -161,12 +161,8 @@ class Launcher:
 
     def _keep_watch(self) -> None:
         """Start the watcher again when it is time, or when it stands still."""
-        if self._watching.stands_still():
-            self._watching.replace(boot_clock())
-            if self._watching.deaths == 1:  # once, where it happens again and again
-                self._speech.say(f"{STOOD_STILL}; the command goes on, and its GPUs are watched anew")
-        if self._watching.restart_at is not None and boot_clock() >= self._watching.restart_at:
-            self._start_watcher()
+        go_on = "the command goes on, and its GPUs are watched anew"
+        self._watching.keep(boot_clock(), self._start_watcher, lambda text: self._speech.say(f"{text}; {go_on}"))
 
     # -- waiting ---------------------------------------------------------------------------------------------
 
@@ -286,7 +282,7 @@ class Launcher:
             self._ending.hurry(now)
             return
         finish = Finish(signal.SIGTERM, self._job.finish.grace)
-        self._speech.say(f"a second {_name(received.number)}: {self._how(finish)}")
+        self._speech.say(f"a second {short_name(received.number)}: {self._how(finish)}")
         self._end(finish)
 
     def _begin_anew(self) -> None:
@@ -310,7 +306,7 @@ class Launcher:
         if self._job.dry_run:
             count = len(self._members())
             self._speech.say(
-                f"DRY RUN: {word.text}; {_name(self._job.finish.signal)} would go to {several(count, 'process', 'processes')}"
+                f"DRY RUN: {word.text}; {short_name(self._job.finish.signal)} would go to {several(count, 'process', 'processes')}"
             )
             return
         told = f"{word.text}; {self._how(self._job.finish)}"  # takes its time: the tree is looked through
@@ -344,17 +340,12 @@ class Launcher:
                     os.kill(pid, signal.SIGKILL)
 
     def _how(self, finish: Finish) -> str:
-        count = several(len(self._members()), "process", "processes")
-        return f"{_name(finish.signal)} to {count}, KILL after {spell(finish.grace)}"
+        return how(finish, self._members())
 
     def _plan(self) -> str:
         judgement = self._job.judgement
         begins = f", from {spell(judgement.delay)} on" if judgement.delay else ""
         return f"idle after {judgement.readings} readings below {percent(judgement.threshold)}, one every {spell(judgement.interval)}{begins}"
-
-
-def _name(number: int) -> str:
-    return signal.Signals(number).name.removeprefix("SIG")
 
 
 def _has_terminal() -> bool:

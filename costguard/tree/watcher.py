@@ -14,16 +14,14 @@ from costguard.clocks import boot_clock
 from costguard.engine import Device, Known, Observation, Tick, Unknown
 from costguard.engine.rules import rules_of
 from costguard.engine.words import spell
-from costguard.host.poller import READ, Poller
-from costguard.host.ports import Ended, HostEvent, Instant, Line
-from costguard.process.wire import from_line, to_line
+from costguard.host.ports import Ended, Instant, Line
+from costguard.process.wire import from_line
 from costguard.tree.decision import Decision, called, policy_of
-from costguard.tree.ending import end_orphaned
 from costguard.tree.jobs import Launched, WatchJob, Word
-from costguard.tree.machine import Pulse, ReaderPorts, first_line
-from costguard.tree.members import Followed, put_on, watcher_mark
+from costguard.tree.members import Followed
 from costguard.tree.processes import named, send
-from costguard.tree.speech import Speech, fill_standard
+from costguard.tree.speech import Speech
+from costguard.tree.watcher_loop import WatcherLoop, serve
 
 FOLLOW_SECONDS = 1.0
 """Between two looks at the tree."""
@@ -31,25 +29,19 @@ FOLLOW_SECONDS = 1.0
 CONFIRM_SECONDS = 0.25
 """From the reading that ends an idle window to the one that must show the same: longer than the driver takes for a sample."""
 
-LONGEST_NAP_SECONDS = 0.5
-"""The end of the reader is seen within that time."""
-
-_LINE = 1 << 20
 _ROUNDING_SECONDS = 1e-3
 
 
-class Watcher:
-    """One watcher; ``lines`` are those that its launcher wrote, ``words`` is where its own go."""
+class Watcher(WatcherLoop):
+    """One watcher of one command's tree."""
 
-    def __init__(self, job: WatchJob, words: int, speech: Speech) -> None:
-        self._job, self._words, self._speech = job, words, speech
-        self._poller = Poller()
-        self._machine = ReaderPorts(self._poller, speech, debug=job.debug)
+    def __init__(self, job: WatchJob, words: int) -> None:
+        followed = Followed(job.origin, marks=[job.mark], folders=[job.group] if job.group else [])
+        super().__init__(followed, job.finish, words, Speech(2, stamped=job.debug), debug=job.debug)
+        self._job = job
         self._decision = Decision()
         places = {"host": {"sysfs": job.sysfs, "devfs": job.devfs}}
         self._gpus = GpuSide(self._machine, places, self._decision.state, {}, self._trouble, detached=False)
-        self._pulse = Pulse(words)
-        self._followed = Followed(job.origin, marks=[job.mark], folders=[job.group] if job.group else [])
         self._devices: dict[str, Device] = {}
         self._granted: Granted | None = None
         self._blocked = ""  # why nothing can be judged, however well the GPUs can be read
@@ -62,44 +54,17 @@ class Watcher:
         self._next_beat = boot_clock()  # the first reading finds out which GPUs there are, and judges nothing
         self._beat = 0.0
         self._started = self._aligned = self._counts = False
-        self._input = b""
-        self._gone = False  # whether the launcher is
-
-    def run(self) -> int:
-        """Watch until the launcher ends this process, or has ended itself."""
-        os.set_blocking(0, False)
-        os.set_blocking(self._words, False)  # a launcher that stands still reads nothing
-        self._poller.add(0, READ, self._heard)
-        while not self._gone:
-            now = self._machine.clock()
-            self._pulse.beat(now.mono)
-            self._turn(now)
-            events: list[HostEvent] = []
-            due = min(self._next_beat, self._next_look, self._gpus.reader.deadline)
-            self._poller.poll(min(max(0.0, due - boot_clock()), LONGEST_NAP_SECONDS), events)
-            self._machine.reap(events)
-            for event in events:
-                self._take(event)
-        self._end_tree()
-        return 0
 
     # -- what comes ------------------------------------------------------------------------------------------
 
-    def _heard(self, fd: int, _events: list[HostEvent]) -> None:
-        """The launcher says when it began; the end of the pipe is the end of the launcher."""
-        try:
-            data = os.read(fd, _LINE)
-        except BlockingIOError:
-            return
-        self._gone = not data
-        self._input += data
-        while b"\n" in self._input:
-            line, _, self._input = self._input.partition(b"\n")
-            self._launched = from_line(Launched, line).at
-            if self._started:
-                self._go_on(boot_clock())
+    def hear(self, line: bytes) -> None:
+        """The launcher says when it began."""
+        self._launched = from_line(Launched, line).at
+        if self._started:
+            self._go_on(boot_clock())
 
-    def _take(self, event: HostEvent) -> None:
+    def take(self, event: Line | Ended) -> None:
+        """Take a line of the reader, or its end."""
         now = self._machine.clock()
         if isinstance(event, Line) and event.child == self._gpus.reader.child:
             answered = self._gpus.line(event.data, now.boot)
@@ -115,7 +80,9 @@ class Watcher:
 
     # -- what is due -----------------------------------------------------------------------------------------
 
-    def _turn(self, now: Instant) -> None:
+    def turn(self) -> float:
+        """Follow the tree, and ask for a reading at each beat."""
+        now = self._machine.clock()
         if now.boot >= self._next_look:
             self._next_look = now.boot + FOLLOW_SECONDS
             self._follow()
@@ -125,6 +92,7 @@ class Watcher:
                 self._tick(now)
         if now.boot >= self._next_beat:
             self._ask(now)
+        return min(self._next_beat, self._next_look, self._gpus.reader.deadline)
 
     def _ask(self, now: Instant) -> None:
         """At a beat: ask for a reading, unless one is under way (a driver starts slowly) or this process stood still."""
@@ -172,7 +140,7 @@ class Watcher:
         if self._decision.urgent:
             self._next_beat = min(self._next_beat, now.boot + CONFIRM_SECONDS)
         if idle:
-            self._say(Word("idle", self._decision.because(self._job.judgement, seen, self._devices)))
+            self.say(Word("idle", self._decision.because(self._job.judgement, seen, self._devices)))
 
     def _choose(self, seen: Observation) -> None:
         """Which GPUs the command may use is fixed from now on."""
@@ -196,7 +164,7 @@ class Watcher:
         word = Word("unguarded", why) if why else Word("guarded", self._watched())
         if self._said.kind not in (word.kind, "guarded"):  # later holes are the engine's to tell
             self._said = word
-            self._say(word)
+            self.say(word)
 
     def _watched(self) -> str:
         keys = self._granted.keys if self._granted is not None else ()
@@ -221,13 +189,6 @@ class Watcher:
                 text = f"{reading.load:.0%}" if isinstance(reading, Known) else f"unknown: {reading.reason}"
                 self._speech.say(f"{called(key, self._devices)} {text}")
 
-    def _say(self, word: Word) -> None:
-        data = to_line(word) + b"\n"
-        try:
-            os.write(self._words, data)
-        except OSError:
-            return  # the launcher is gone, which the other pipe tells
-
     # -- the tree --------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
@@ -236,11 +197,6 @@ class Watcher:
             if os.geteuid() != 0 and process.key not in self._told_other and send(process, 0) == "refused":
                 self._told_other.add(process.key)
                 self._speech.say(f"{named([process])} now belongs to another user: costguard cannot end it for you")
-
-    def _end_tree(self) -> None:
-        """The launcher was killed: nobody else can end what it started."""
-        end_orphaned(self._followed, self._job.finish, self._speech.say)
-        self._machine.close()
 
 
 def _unknown(seen: Observation, devices: Mapping[str, Device]) -> str:
@@ -253,16 +209,7 @@ def _unknown(seen: Observation, devices: Mapping[str, Device]) -> str:
 
 def main() -> int:
     """Serve the launcher on standard input and output."""
-    os.closerange(3, 1 << 20)  # the caller's files are the command's and the launcher's
-    fill_standard(inheritable=True)
-    line = first_line()
-    if not line:
-        return 0
-    job = from_line(WatchJob, line)
-    put_on(watcher_mark(job.origin.launcher, job.origin.born))
-    words = os.dup(1)
-    os.dup2(os.open(os.devnull, os.O_RDWR), 1)
-    return Watcher(job, words, Speech(2, stamped=job.debug)).run()
+    return serve(WatchJob, Watcher)
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Generic, TypeVar
 
@@ -30,7 +30,7 @@ SILENT_SECONDS = 6.0
 STARTS_WITHIN_SECONDS = 30.0
 """For its first word: Python may have to come from a slow disk."""
 
-STOOD_STILL = f"the watcher said nothing for {SILENT_SECONDS:g} s: it was ended, and another one is started"
+STOOD_STILL = f"the watcher was silent for {SILENT_SECONDS:g} s: it was killed, and another one is started"
 
 GONE_SECONDS = 1.0
 """From SIGKILL to the end of a watcher that nothing holds up."""
@@ -118,6 +118,15 @@ class Watching(Generic[T]):
         if self.up >= 0:
             waiting.register(self.up, select.POLLIN)
         return not waiting.poll(0)
+
+    def keep(self, now: float, start: Callable[[], None], say: Callable[[str], None]) -> None:
+        """Start it again when it is time, or when it stands still, which is said once, where it happens again and again."""
+        if self.stands_still():
+            self.replace(now)
+            if self.deaths == 1:
+                say(STOOD_STILL)
+        if self.restart_at is not None and now >= self.restart_at:
+            start()
 
     def collected(self, pid: int, now: float) -> None:
         """A child of this process ended by itself: where it was the watcher, start another one in a moment."""

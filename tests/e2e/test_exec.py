@@ -367,7 +367,7 @@ def test_a_watcher_that_stands_still_is_replaced_and_the_work_goes_on(guarded: G
     guarded.gpus.set(util=0)
     _out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 124
-    assert err.decode().count("the watcher said nothing for 6 s") == 1
+    assert err.decode().count("the watcher was silent for 6 s") == 1
     guarded.until_gone()
 
 

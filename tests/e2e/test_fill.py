@@ -416,7 +416,7 @@ def test_a_watcher_that_stands_still_is_replaced(filled: Filled) -> None:
         until(lambda: len(filled.working()) == 1, told=lambda: filled.said)
         assert set(filled.working()) < set(working)
         filled.end(process)
-    assert filled.said.count("the watcher said nothing for 6 s") == 1
+    assert filled.said.count("the watcher was silent for 6 s") == 1
 
 
 def test_a_second_signal_ends_deaf_work_at_once(filled: Filled) -> None:
