@@ -17,7 +17,7 @@ from costguard.masking import mask
 from costguard.plans import Plan, PlanFinding, Result, Verdict, worst
 from costguard.tasks import rules
 from costguard.tasks.api import SchedulerError, Session, TaskFacts
-from costguard.tasks.choose import Chosen, NoTaskError, choose
+from costguard.tasks.choose import ChosenTask, NoTaskError, choose
 
 LOOK_SECONDS = 30.0
 """For a look at the task, before it is ended."""
@@ -44,7 +44,7 @@ T = TypeVar("T")
 class Asked(NamedTuple):
     """A session with the scheduler, and what it said of the task."""
 
-    chosen: Chosen
+    chosen: ChosenTask
     session: Session
     facts: TaskFacts
 
@@ -122,7 +122,7 @@ def explain(error: SchedulerError) -> tuple[Verdict, PlanFinding]:
     return ("failed" if error.technical else "refuse"), finding
 
 
-def _chosen(context: Context) -> Chosen:
+def _chosen(context: Context) -> ChosenTask:
     """The task of this process. One that is not the task of the agent's start is another one, and nobody's business."""
     chosen = choose(context.task_access)
     begun = context.task.get("id", "")
@@ -143,7 +143,7 @@ def _ask(context: Context) -> Asked:
     return Asked(chosen, session, facts)
 
 
-def _within(chosen: Chosen, step: str, call: Callable[[], T], seconds: float) -> T:
+def _within(chosen: ChosenTask, step: str, call: Callable[[], T], seconds: float) -> T:
     """One call of a plug-in. Whatever else it raises is a SchedulerError that names the plug-in."""
     name = chosen.scheduler.name
     try:
@@ -177,14 +177,14 @@ def _case(context: Context, asked: Asked) -> rules.Case:
     )
 
 
-def _holders(chosen: Chosen, procfs: str, addresses: dict[int, str]) -> list[rules.Holder]:
+def _holders(chosen: ChosenTask, procfs: str, addresses: dict[int, str]) -> list[rules.GpuHolder]:
     """Processes that hold GPUs whose addresses are known; monitors hold every one, and compute on none."""
     found = []
     for one in holders.scan(procfs).holders if addresses else ():
         gpus = tuple(addresses[minor] for minor in one.minors if minor in addresses)
         if gpus and not one.monitor:
             ours = chosen.scheduler.belongs(chosen.place, chosen.task, one.pid)
-            found.append(rules.Holder(f"process {one.pid} ({one.name} of {one.user})", gpus, ours))
+            found.append(rules.GpuHolder(f"process {one.pid} ({one.name} of {one.user})", gpus, ours))
     return found
 
 

@@ -42,7 +42,7 @@ class SinkError(Exception):
         self.again = again
 
 
-class Delivery(NamedTuple):
+class SinkOutcome(NamedTuple):
     """What became of one sink: ``trouble`` is empty when it has the record, ``proof`` is its own answer."""
 
     sink: str
@@ -56,7 +56,7 @@ def deliver(
     deadline: float,
     tag: Callable[[float], str] | None = None,
     called: str = "the sink",
-) -> tuple[Delivery, ...]:
+) -> tuple[SinkOutcome, ...]:
     """Give the record to every configured sink, one after the other, within ``deadline`` seconds together. Never raises.
 
     ``tag`` writes the machine's tag within so many seconds, and returns a message when it could not; else empty.
@@ -66,9 +66,9 @@ def deliver(
     data = json.dumps(record, separators=(",", ":")).encode()
     found = []
     if tag is not None:
-        found.append(Delivery("tag", tag(min(deadline, TAG_SECONDS))))
+        found.append(SinkOutcome("tag", tag(min(deadline, TAG_SECONDS))))
     if settings.get("url") and (mistake := record_address.overwrites(settings)):
-        found.append(Delivery("url", mistake))
+        found.append(SinkOutcome("url", mistake))
     elif settings.get("url"):
         method, url = str(settings.get("method") or "POST"), str(settings["url"])
         where = record_address.address(url, record, time.time()) if method == "PUT" else url
@@ -89,7 +89,7 @@ class SinkRequest(NamedTuple):
     called: str
 
 
-def _persist(name: str, attempt: Callable[[float, int], str], end: float) -> Delivery:
+def _persist(name: str, attempt: Callable[[float, int], str], end: float) -> SinkOutcome:
     """Try again after a technical failure until the time is over; a try gets its seconds and its number, from 0."""
     message = "no time was left for it"
     for number, pause in enumerate((*PAUSE_SECONDS, None)):
@@ -97,13 +97,13 @@ def _persist(name: str, attempt: Callable[[float, int], str], end: float) -> Del
         if left <= 0:
             break
         try:
-            return Delivery(name, "", attempt(min(left, TRY_SECONDS), number))
+            return SinkOutcome(name, "", attempt(min(left, TRY_SECONDS), number))
         except SinkError as error:
             message = str(error)
             if not error.again or pause is None or time.monotonic() + pause >= end:
                 break
         time.sleep(pause)
-    return Delivery(name, message)
+    return SinkOutcome(name, message)
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -42,7 +42,7 @@ Record = Callable[[Occasion, str, str], None]
 """Keeps how a program ended: its status, and its words."""
 
 
-class Hooks(Part[ActionAnswer]):
+class HookRunner(Part[ActionAnswer]):
     """Runs the programs of ``[hooks]`` in live mode. ``report`` gets the subject *hook*."""
 
     def __init__(

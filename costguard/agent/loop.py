@@ -15,7 +15,7 @@ from costguard.agent.config_checksum import checksum
 from costguard.agent.disk import Disk
 from costguard.agent.gpu_side import GpuSide
 from costguard.agent.heartbeat import Heartbeat
-from costguard.agent.hooks import Hooks
+from costguard.agent.hooks import HookRunner
 from costguard.agent.host_side import HostSide
 from costguard.agent.jitter import Jitter, jitter_of
 from costguard.agent.memory import Memory, Readers, plan_basis
@@ -135,7 +135,7 @@ class Loop:
         self._last = Step(saved.state, (), Sentence(saved.state, rules_of(self.policy), now.wall))
         self.gpu_side = GpuSide(host, config, saved.state, saved.handed, self._trouble, detached=saved.detached)
         self._reload = Reload(host, self._trouble, self._adopt)
-        self.hooks = Hooks(host, config, self._trouble, self.history.hook, self._remark, saved.hooks)
+        self.hooks = HookRunner(host, config, self._trouble, self.history.hook, self._remark, saved.hooks)
         if not saved.again:
             self.hooks.booted(boot.boot_id, Circumstances(instance=boot.instance))
         self.summary = SummaryPart(

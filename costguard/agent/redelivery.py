@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from costguard.agent.task import NEVER, NOT_IN_TIME, Task, TaskError
+from costguard.agent.task import NEVER, NOT_IN_TIME, ChildTask, TaskError
 from costguard.engine import deadlines
 from costguard.engine.words import several
 from costguard.host.ports import Ended, Host, Instant, Line, SpawnFailed
@@ -113,7 +113,7 @@ class Redelivery:
         self, host: Host, record: "Record | None" = None, holds: Callable[[TellJob], bool] = lambda _job: True
     ) -> None:
         self._host, self._record, self._holds = host, record, holds
-        self._task = Task(host, "notify", Told)
+        self._task = ChildTask(host, "notify", Told)
         self._queue: list[Pending] = []
         self._sending: Pending | None = None
         self._in_place_of: deque[str] = deque(maxlen=QUEUE_LIMIT)  # messages that have overtaken others

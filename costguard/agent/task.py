@@ -24,7 +24,7 @@ def exit_reason(code: int) -> str:
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
-class Task(Generic[A]):
+class ChildTask(Generic[A]):
     """At most one process at a time of one program, whose lines are values of type ``answer``."""
 
     def __init__(self, host: Host, program: str, answer: type[A]) -> None:
@@ -103,7 +103,7 @@ class Part(Generic[A]):
 
     def __init__(self, host: Host, program: str, answer: type[A], report: Report) -> None:
         self._host, self._report = host, report
-        self._task = Task(host, program, answer)
+        self._task = ChildTask(host, program, answer)
 
     @property
     def deadline(self) -> float:

@@ -12,7 +12,7 @@ from costguard.agent import task_words
 from costguard.agent.circumstances import Circumstances
 from costguard.agent.jitter import Jitter
 from costguard.agent.recorder import Record
-from costguard.agent.task import NOT_IN_TIME, Task, TaskError, exit_reason
+from costguard.agent.task import NOT_IN_TIME, ChildTask, TaskError, exit_reason
 from costguard.engine import deadlines
 from costguard.engine.attempt import ENDS
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
@@ -79,7 +79,7 @@ class Worker:
         "written",
     )
 
-    def __init__(self, effect: str, kind: str, task: "Task[ActionAnswer] | Task[Told]") -> None:
+    def __init__(self, effect: str, kind: str, task: "ChildTask[ActionAnswer] | ChildTask[Told]") -> None:
         self.effect = effect
         self.kind = kind  # tell | check | prepare | act | confirm | save
         self.task = task
@@ -166,7 +166,7 @@ class Workers:
         hook = self.config.get("hooks", {})
         saving = float(hook.get("timeout") or deadlines.HOOK_SECONDS) if hook.get("pre_stop") else 0.0
         kind, within, context = self._context(effect, given, saving)
-        worker = Worker(effect.id, kind, Task(self._host, "act", ActionAnswer))
+        worker = Worker(effect.id, kind, ChildTask(self._host, "act", ActionAnswer))
         return self._run(worker, context, now, within)
 
     def tell(self, effect: Tell, now: float, facts: Mapping[str, object]) -> Outcome | None:
@@ -196,7 +196,7 @@ class Workers:
             self._lately.append(draft._replace(facts={"incident": incident}))
             job = job._replace(message=standing_for(draft, self._overtake(draft)))
         job = job._replace(pause=max(job.pause, self._after(effect.kind, incident, now)), waits=self._waits(now))
-        worker = Worker(effect.id, "tell", Task(self._host, "notify", Told))
+        worker = Worker(effect.id, "tell", ChildTask(self._host, "notify", Told))
         worker.job, worker.held_back, worker.leaves_at, worker.written = job, why, now + job.pause, now
         outcome = self._run(worker, job, now, deadlines.TELL.killed)
         if outcome is not None:
@@ -276,7 +276,7 @@ class Workers:
 
     def remark(self, text: str, facts: Mapping[str, object], now: float) -> None:
         """Tell people, over every channel, what the agent has to say of itself."""
-        worker = Worker("", "tell", Task(self._host, "notify", Told))
+        worker = Worker("", "tell", ChildTask(self._host, "notify", Told))
         worker.job = self.message(Draft(f"remark-{now:.0f}", "notes", "warning", {**facts, "text": text}))
         worker.written = now
         self._run(worker, worker.job, now, deadlines.TELL.killed)

@@ -38,7 +38,7 @@ def job(effective: Mapping[str, Any], action: str, owner: str) -> Context:
     )
 
 
-class Attempt:
+class LocalAttempt:
     """A worker that plans at once and acts on `go`; without it, the worker ends without an effect."""
 
     def __init__(self, given: Context) -> None:

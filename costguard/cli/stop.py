@@ -201,12 +201,12 @@ def _directly(
     effective: Mapping[str, Any], report: Mapping[str, Any] | None, action: str, ask: _Question
 ) -> dict[str, Any]:
     """Do it without the agent, in a worker of this command."""
-    from costguard.cli.attempt import Attempt, job
+    from costguard.cli.attempt import LocalAttempt, job
 
     if tag := _tag_override(effective):
         message = f"a tag keeps this machine up: {tag}; {NOTHING_DONE}"
         raise CostguardError(message, "remove the tag, or stop the machine in the cloud's console", REFUSED)
-    with Attempt(job(effective, action, f"uid {os.geteuid()}")) as attempt:
+    with LocalAttempt(job(effective, action, f"uid {os.geteuid()}")) as attempt:
         plan = attempt.plan()
         known = {"verdict": plan.verdict, "findings": [finding._asdict() for finding in plan.findings]}
         lines = (*_plan(action, plan.verdict, plan.findings), *_seen(report))

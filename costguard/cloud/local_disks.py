@@ -26,7 +26,7 @@ LOOK_SECONDS = 3.0
 _WRITTEN = 6  # the column of block/stat
 
 
-class Place(NamedTuple):
+class DiskPaths(NamedTuple):
     """Where the machine's files are. ``devfs`` may be empty: then no device is read."""
 
     procfs: str
@@ -61,7 +61,7 @@ def devices(sysfs: str, is_local: Callable[[str, str], bool]) -> tuple[str, ...]
     )
 
 
-def look(place: Place, disks: Sequence[str], nothing: Collection[str] = (), foreign: Collection[str] = ()) -> Use:
+def look(place: DiskPaths, disks: Sequence[str], nothing: Collection[str] = (), foreign: Collection[str] = ()) -> Use:
     """The use of some disks, by their kernel names; ``unknown`` when no mounts can be seen.
 
     ``nothing`` are names of files that the image itself puts on such a disk, ``foreign`` contents (as
@@ -70,7 +70,7 @@ def look(place: Place, disks: Sequence[str], nothing: Collection[str] = (), fore
     return _in_time(lambda: _look(place, disks, nothing, foreign), disks)
 
 
-def points(place: Place, wanted: Collection[Mount], nothing: Collection[str] = ()) -> Use:
+def points(place: DiskPaths, wanted: Collection[Mount], nothing: Collection[str] = ()) -> Use:
     """The use of some mounts, whatever is below them."""
     every = tables.read(place.procfs) or ()
     targets = tuple(dict.fromkeys(mount.target for mount in wanted))
@@ -89,7 +89,7 @@ def _in_time(see: Callable[[], Use], names: Sequence[str]) -> Use:
         return Use("used", tuple(f"{name} (does not answer)" for name in names))
 
 
-def _look(place: Place, disks: Sequence[str], nothing: Collection[str], foreign: Collection[str]) -> Use:
+def _look(place: DiskPaths, disks: Sequence[str], nothing: Collection[str], foreign: Collection[str]) -> Use:
     every = tables.read(place.procfs)
     if every is None:
         return Use("unknown")
@@ -148,7 +148,7 @@ def _names(sysfs: str, node: _Node) -> set[str]:
     return found
 
 
-def _on(place: Place, node: _Node, mount: Mount) -> bool:
+def _on(place: DiskPaths, node: _Node, mount: Mount) -> bool:
     """Whether a mount is of this device: by its number, or by one of its names."""
     number = text_of(os.path.join(node.path, "dev")).strip()
     if number and mount.number == number:
@@ -167,7 +167,9 @@ def _is_part(name: str, disk: str) -> bool:
     return name.startswith(f"{disk}{between}") and name.removeprefix(f"{disk}{between}").isdigit()
 
 
-def _empty(place: Place, every: Sequence[Mount], own: Collection[Mount], target: str, nothing: Collection[str]) -> bool:
+def _empty(
+    place: DiskPaths, every: Sequence[Mount], own: Collection[Mount], target: str, nothing: Collection[str]
+) -> bool:
     """Whether the file system at a mount point is empty; one that is mounted in part is judged by where it is whole."""
     mine = [mount for mount in own if mount.target == target]
     device = {(mount.number, mount.source) for mount in mine}
@@ -175,7 +177,7 @@ def _empty(place: Place, every: Sequence[Mount], own: Collection[Mount], target:
     return any(tables.is_empty(place.procfs, every, mount, nothing) for mount in whole)
 
 
-def _content(place: Place, node: _Node, every: Sequence[Mount], foreign: Collection[str]) -> str:
+def _content(place: DiskPaths, node: _Node, every: Sequence[Mount], foreign: Collection[str]) -> str:
     """Why a device that nobody mounts may hold data, in words; empty when it does not."""
     built = f", on {node.disk}" if node.name != node.disk else ""
     part = node.name.startswith(node.disk) and node.name != node.disk

@@ -5,7 +5,7 @@ from typing import Any
 
 from costguard.doctor.finding import CheckResult, bad, note, ok, warn
 from costguard.readers.host.job import HostJob
-from costguard.readers.host.reader import Senses, now
+from costguard.readers.host.reader import ActiveSenses, now
 from costguard.readers.host.sense import NOT_YET
 from costguard.readers.host.senses import SENSES
 
@@ -62,7 +62,7 @@ def _unknown_means(*, required: bool) -> str:
 def _looked(section: Mapping[str, Any], procfs: str) -> Iterator[dict[str, Any]]:
     """One look of each sense that asks nobody."""
     chosen = {row.name: dict(section[row.name]) for row in SENSES if section[row.name]["enabled"]}
-    senses = Senses(HostJob(chosen, procfs=procfs), asking=False)
+    senses = ActiveSenses(HostJob(chosen, procfs=procfs), asking=False)
     moment = now()
     senses.look(moment)
     for name, settings in chosen.items():

@@ -16,14 +16,14 @@ from costguard.engine.words import spell
 from costguard.fill import NAME
 from costguard.fill.check import cannot, problems
 from costguard.fill.jobs import Filler, FillJob, FillWatchJob, GpuView, Ran, View
-from costguard.fill.slots import Gpus, Slot, chosen, name_of
+from costguard.fill.slots import Slot, WatchedGpus, chosen, name_of
 from costguard.process.wire import from_line
 from costguard.tree import group
 from costguard.tree.begin import CANNOT_RUN, Background, Begin, Failed, Prepared
-from costguard.tree.ending import Ending, how, short_name
+from costguard.tree.ending import TreeEnding, how, short_name
 from costguard.tree.jobs import Origin
 from costguard.tree.members import OwnTree, mark_of
-from costguard.tree.processes import Process, find, named
+from costguard.tree.processes import TreeProcess, find, named
 from costguard.tree.signals import BlockedSignals, Received, become_subreaper, ended_children
 from costguard.tree.speech import Speech, fill_standard
 from costguard.tree.watching import Watching
@@ -44,7 +44,7 @@ _LEAVE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _UNHEEDED = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)  # who stands still makes room for nobody
 
 
-class Run:
+class FillRun:
     """One command that was started, and its tree."""
 
     def __init__(self, slot: Slot, prepared: Prepared, mark: int, folder: str) -> None:
@@ -53,11 +53,11 @@ class Run:
         self.tell_at: float | None = boot_clock() + BEGINS_WITHIN_SECONDS  # that this takes long
         self.failed: Failed | None = None  # why it does not
         self.status: int | None = None  # how the leader ended
-        self.ending: Ending | None = None
+        self.ending: TreeEnding | None = None
         self.yields = False
 
 
-class Launcher:
+class FillLauncher:
     """All background work of one `costguard fill`."""
 
     def __init__(self, job: FillJob) -> None:
@@ -73,9 +73,9 @@ class Launcher:
         assert own is not None  # this process
         self._own = own
         self._watching = Watching("look", View)
-        self._gpus: Gpus | None = None
+        self._gpus: WatchedGpus | None = None
         self._slots: list[Slot] = []
-        self._runs: list[Run] = []
+        self._runs: list[FillRun] = []
         self._count = 0  # of commands that were started
         self._leaving: int | None = None  # the exit code, once it is to leave
         self._chosen_at = 0.0
@@ -192,7 +192,7 @@ class Launcher:
                 return False
             parts = [keys] if filler.together else [[key] for key in keys]
             self._slots += [Slot(number, part, self._job.patience) for part in parts]
-        self._gpus = Gpus(view, boot_clock(), {key for slot in self._slots for key in slot.keys})
+        self._gpus = WatchedGpus(view, boot_clock(), {key for slot in self._slots for key in slot.keys})
         self._chosen_at = boot_clock()
         if self._job.patience.idle_for > 0.0 and not self._job.dry_run:  # else nobody waits
             self._speech.say(f"work begins on a GPU that stays free for {spell(self._job.patience.idle_for)}")
@@ -225,12 +225,12 @@ class Launcher:
             return
         slot.begun(now)
         process = find(prepared.leader)
-        run = Run(slot, prepared, mark_of(process, filler=True) if process is not None else 0, folder)
+        run = FillRun(slot, prepared, mark_of(process, filler=True) if process is not None else 0, folder)
         self._runs.append(run)
         self._watching.write(Ran(run.mark, folder))  # before it does anything: who outlives this process knows of it
         prepared.go()
 
-    def _begun(self, run: Run) -> None:
+    def _begun(self, run: FillRun) -> None:
         """Take what became of a start."""
         assert run.prepared is not None  # it was waited for
         run.failed, run.prepared = run.prepared.outcome(), None
@@ -303,10 +303,10 @@ class Launcher:
                 self._speech.say(f"{why}; {self._how(run)}")
                 self._end(run, yields=True)
 
-    def _end(self, run: Run, *, yields: bool) -> None:
+    def _end(self, run: FillRun, *, yields: bool) -> None:
         run.yields = run.yields or yields
         if run.ending is None:
-            run.ending = Ending(
+            run.ending = TreeEnding(
                 lambda: self._members(run), self._job.finish, boot_clock(), self._speech.say, [run.folder]
             )
             if run.prepared is not None:  # nothing of its own runs there, and no signal but KILL is heeded
@@ -327,7 +327,7 @@ class Launcher:
             if run.ending is not None and run.ending.step(now):
                 self._ended(run, now)
 
-    def _ended(self, run: Run, now: float) -> None:
+    def _ended(self, run: FillRun, now: float) -> None:
         """A tree is gone."""
         self._reap()
         self._runs.remove(run)
@@ -356,7 +356,7 @@ class Launcher:
 
     # -- who and where ---------------------------------------------------------------------------------------
 
-    def _members(self, run: Run) -> list[Process]:
+    def _members(self, run: FillRun) -> list[TreeProcess]:
         """The tree of one run. Who shows no sign of being another run's belongs to it, too."""
         everybody = self._tree.members(self._watching.pids)
         if len(self._runs) == 1:
@@ -365,10 +365,12 @@ class Launcher:
         grouped = {pid: one for one in self._runs if one.folder for pid in group.members(one.folder)}
         return [process for process in everybody if self._run_of(process, known, grouped) in (run, None)]
 
-    def _run_of(self, process: Process, known: dict[int, Process], grouped: dict[int, Run]) -> Run | None:
+    def _run_of(
+        self, process: TreeProcess, known: dict[int, TreeProcess], grouped: dict[int, FillRun]
+    ) -> FillRun | None:
         if process.pid in grouped:
             return grouped[process.pid]
-        above: Process | None = process
+        above: TreeProcess | None = process
         while above is not None:
             for run in self._runs:
                 if run.leader in (above.pid, above.session):
@@ -384,7 +386,7 @@ class Launcher:
     def _place(self, slot: Slot) -> str:
         return ", ".join([name_of(view) for view in self._views(slot)])
 
-    def _how(self, run: Run | None = None) -> str:
+    def _how(self, run: FillRun | None = None) -> str:
         """What is about to be done, for people."""
         members = self._members(run) if run is not None else self._tree.members(self._watching.pids)
         return how(self._job.finish, members)
@@ -395,7 +397,7 @@ def main() -> int:
     with open(int(sys.argv[1]), "rb") as file:
         job = from_line(FillJob, file.read())
     fill_standard(inheritable=False)
-    return Launcher(job).run()
+    return FillLauncher(job).run()
 
 
 if __name__ == "__main__":

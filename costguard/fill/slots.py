@@ -11,7 +11,7 @@ SOON_SECONDS = 60.0
 LONGEST_PAUSE_SECONDS = 300.0
 
 
-class Gpu:
+class WatchedGpu:
     """What is known of one GPU; ``since``: since when it has been free in every look."""
 
     def __init__(self, view: GpuView, now: float) -> None:
@@ -32,11 +32,13 @@ class Gpu:
         return news
 
 
-class Gpus:
+class WatchedGpus:
     """Those that the work may use, and of which people are told; fixed at the first look."""
 
     def __init__(self, view: View, now: float, keys: Collection[str]) -> None:
-        self.by_key = {one.key: Gpu(one._replace(state="unknown", why=""), now) for one in view.gpus if one.key in keys}
+        self.by_key = {
+            one.key: WatchedGpu(one._replace(state="unknown", why=""), now) for one in view.gpus if one.key in keys
+        }
         self.users = ""
 
     def see(self, view: View, now: float) -> list[str]:
@@ -74,7 +76,7 @@ class Slot:
         self._begun = 0.0
         self._soon = 0  # times in a row that it ended soon
 
-    def may_begin(self, gpus: Gpus, others: Iterable["Slot"], now: float) -> bool:
+    def may_begin(self, gpus: WatchedGpus, others: Iterable["Slot"], now: float) -> bool:
         """Whether every GPU of it has been free for long enough, and has a name; asked just after a look."""
         if self.running or self.done or now < self._not_before or gpus.users:
             return False
@@ -85,7 +87,7 @@ class Slot:
             one.view.uuid and one.since is not None and now - one.since >= self._patience.idle_for for one in mine
         )
 
-    def waits_for(self, gpus: Gpus, others: Iterable["Slot"]) -> str:
+    def waits_for(self, gpus: WatchedGpus, others: Iterable["Slot"]) -> str:
         """What stands in the way of work here, however long it waits; empty for nothing."""
         if gpus.users:
             return gpus.users
@@ -98,7 +100,7 @@ class Slot:
                 return f"{name_of(view)} has work that comes before it"
         return ""
 
-    def must_end(self, gpus: Gpus, now: float) -> str:
+    def must_end(self, gpus: WatchedGpus, now: float) -> str:
         """Why it has to yield; empty while it need not."""
         if gpus.users:
             return gpus.users

@@ -86,13 +86,13 @@ def _listed(names: Sequence[str]) -> str:
 class Tenants:
     """Tells our own processes from others. ``own``: finds the tree, quickly or thoroughly."""
 
-    def __init__(self, ignore: Sequence[str], own: Callable[[], Sequence[processes.Process]]) -> None:
+    def __init__(self, ignore: Sequence[str], own: Callable[[], Sequence[processes.TreeProcess]]) -> None:
         self._ignore = frozenset(ignore) | frozenset(MONITORS)
         self._thoroughly = own
         self._own: set[int] = set()
         self._strangers: set[tuple[int, int]] = set()  # found thoroughly to be none of ours
 
-    def look(self, own: Sequence[processes.Process]) -> None:
+    def look(self, own: Sequence[processes.TreeProcess]) -> None:
         """Begin a look; ``own``: the tree as it was followed."""
         self._own = {process.pid for process in own}
 
@@ -110,7 +110,7 @@ class Tenants:
         who = f"{process.name} {pid} of uid {_owner(pid)}"
         return Tenant("ignored" if self._is_ignored(process) else "foreign", who)
 
-    def _is_ignored(self, process: processes.Process) -> bool:
+    def _is_ignored(self, process: processes.TreeProcess) -> bool:
         """By its exact name: the kernel's, or of a longer one the program's."""
         if process.name in self._ignore:
             return True

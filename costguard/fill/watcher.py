@@ -15,7 +15,7 @@ from costguard.fill.tenants import Tenants, held_by, judge, namespace_trouble
 from costguard.host.ports import Ended, Line
 from costguard.process.wire import from_line
 from costguard.readers.host.processes import Processes
-from costguard.readers.host.sense import Moment, Place
+from costguard.readers.host.sense import Moment, SensePaths
 from costguard.readers.host.terminals import Terminals
 from costguard.readers.nvml.job import NvmlJob
 from costguard.tree.ending import end_orphaned
@@ -25,7 +25,7 @@ from costguard.tree.speech import Speech
 from costguard.tree.watcher_loop import WatcherLoop, serve
 
 
-class Watcher(WatcherLoop):
+class FillWatcher(WatcherLoop):
     """One watcher of all background work."""
 
     def __init__(self, job: FillWatchJob, words: int) -> None:
@@ -144,7 +144,7 @@ class TerminalUsers:
     """Who is at a terminal of this machine, where that is a reason to yield; ``unknown``: why that cannot be seen."""
 
     def __init__(self, seconds: float, ignored: tuple[str, ...]) -> None:
-        place = Place()
+        place = SensePaths()
         settings = {"quiet_for": seconds, "users": (), "ignore_users": ignored}
         self._sense = Terminals(settings, place) if seconds else None
         self._processes = Processes(place)
@@ -163,7 +163,7 @@ class TerminalUsers:
 
 def main() -> int:
     """Serve the launcher on standard input and output."""
-    return serve(FillWatchJob, Watcher)
+    return serve(FillWatchJob, FillWatcher)
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ class Recording(NamedTuple):
     notes: tuple[str, ...]
 
 
-class Palette:
+class ReadingCodes:
     """Gives every different reading a number."""
 
     def __init__(self) -> None:

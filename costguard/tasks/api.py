@@ -149,7 +149,7 @@ class PolicyTexts(NamedTuple):
     commands: str = ""
 
 
-class Loaded(NamedTuple):
+class LoadedSchedulers(NamedTuple):
     """The plug-ins that could be loaded with the names of their entry points, and a message for each one that could not."""
 
     schedulers: tuple[Scheduler, ...]
@@ -157,10 +157,10 @@ class Loaded(NamedTuple):
     names: tuple[str, ...]
 
 
-def load(names: Iterable[str]) -> Loaded:
+def load(names: Iterable[str]) -> LoadedSchedulers:
     """Load plug-ins as `costguard.cloud.api.load` does."""
     found = cloud_api.load(names)
-    return Loaded(cast("tuple[Scheduler, ...]", found.providers), found.failures, found.names)
+    return LoadedSchedulers(cast("tuple[Scheduler, ...]", found.providers), found.failures, found.names)
 
 
 def settings_of(scheduler: Scheduler) -> tuple[Setting, ...]:

@@ -17,7 +17,7 @@ class TaskAccess(NamedTuple):
     procfs: str = "/proc"
 
 
-class Chosen(NamedTuple):
+class ChosenTask(NamedTuple):
     """One plug-in, under the name of its entry point, and the task that it found."""
 
     name: str
@@ -35,7 +35,7 @@ class NoTaskError(Exception):
         self.verdict = verdict
 
 
-def choose(access: TaskAccess, environ: Mapping[str, str] | None = None) -> Chosen:
+def choose(access: TaskAccess, environ: Mapping[str, str] | None = None) -> ChosenTask:
     """The plug-in that ``task.scheduler`` names, else the one that recognises this place, and its task. No network.
 
     Raises NoTaskError.
@@ -63,7 +63,7 @@ def choose(access: TaskAccess, environ: Mapping[str, str] | None = None) -> Chos
         raise NoTaskError(_why([one.name for _, one, _ in found], failures))
     name, scheduler, place = found[0]
     try:
-        return Chosen(name, scheduler, place, scheduler.identify(place))
+        return ChosenTask(name, scheduler, place, scheduler.identify(place))
     except SchedulerError as error:
         raise NoTaskError(PlanFinding("task_unknown", f"{mask(error.told)}; no task is ended", error.hint)) from error
     except Exception as error:

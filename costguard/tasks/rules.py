@@ -11,7 +11,7 @@ GPUS_NAMED = 8
 """So many GPUs are named one by one."""
 
 
-class Holder(NamedTuple):
+class GpuHolder(NamedTuple):
     """A process that holds GPUs, by their PCI addresses; ``ours``: whether it is the task's, None where nobody knows."""
 
     words: str
@@ -31,7 +31,7 @@ class Case(NamedTuple):
     facts: TaskFacts
     judged: tuple[Device, ...]
     beside: int
-    holders: tuple[Holder, ...] = ()
+    holders: tuple[GpuHolder, ...] = ()
     minors: Mapping[str, int] = {}
     acting: bool = False
     ends_elsewhere: bool = False

@@ -9,7 +9,7 @@ from costguard.engine.words import several, spell
 from costguard.tree import group
 from costguard.tree.jobs import Finish
 from costguard.tree.members import Followed
-from costguard.tree.processes import Process, named, send
+from costguard.tree.processes import TreeProcess, named, send
 
 AGAIN_SECONDS = 0.05
 """Between two looks at who is left."""
@@ -18,12 +18,12 @@ GIVEN_UP_SECONDS = 5.0
 """After SIGKILL: a process in uninterruptible sleep, or of another user, is named and left."""
 
 
-class Ending:
+class TreeEnding:
     """One attempt to end a tree; ``find`` gives the members that live now, ``folders`` are those of their groups."""
 
     def __init__(
         self,
-        find: Callable[[], Sequence[Process]],
+        find: Callable[[], Sequence[TreeProcess]],
         finish: Finish,
         now: float,
         say: Callable[[str], None],
@@ -47,7 +47,7 @@ class Ending:
             if process.stopped:  # it takes no signal before it goes on
                 self._send(process, signal.SIGCONT)
 
-    def _send(self, process: Process, number: int) -> None:
+    def _send(self, process: TreeProcess, number: int) -> None:
         if send(process, number) == "refused" and process.key not in self._refused:
             self._refused.add(process.key)
             self._say(f"{named([process])} now belongs to another user and cannot be ended from here")
@@ -76,7 +76,7 @@ class Ending:
         self.kill_at = self.next = min(now, self.kill_at)
 
 
-def how(finish: Finish, members: Sequence[Process]) -> str:
+def how(finish: Finish, members: Sequence[TreeProcess]) -> str:
     """What is about to be done, for people."""
     count = several(len(members), "process", "processes")
     return f"{short_name(finish.signal)} to {count}, KILL after {spell(finish.grace)}"
@@ -95,7 +95,7 @@ def end_orphaned(
     if members:
         name = signal.Signals(finish.signal).name
         say(f"{why}: {name} to {named(members)}, KILL after {spell(finish.grace)}")
-        ending = Ending(followed.members, finish, boot_clock(), say, followed.folders, followed.sweep)
+        ending = TreeEnding(followed.members, finish, boot_clock(), say, followed.folders, followed.sweep)
         while not ending.step(boot_clock()):
             time.sleep(max(0.0, ending.next - boot_clock()))
     for folder in followed.folders:

@@ -19,10 +19,10 @@ from costguard.engine.words import percent, several, spell
 from costguard.process.wire import from_line
 from costguard.tree import group, terminal
 from costguard.tree.begin import CANNOT_RUN, NOT_FOUND, Begin, begin
-from costguard.tree.ending import Ending, how, short_name
+from costguard.tree.ending import TreeEnding, how, short_name
 from costguard.tree.jobs import BEAT_SECONDS, Finish, Launched, LaunchJob, Origin, WatchJob, Word
 from costguard.tree.members import OwnTree, mark_of
-from costguard.tree.processes import Process, find, named, send
+from costguard.tree.processes import TreeProcess, find, named, send
 from costguard.tree.signals import BlockedSignals, Received, become_subreaper, ended_children
 from costguard.tree.speech import Speech, fill_standard
 from costguard.tree.watching import Watching
@@ -82,7 +82,7 @@ class Launcher:
         self._launched: Launched | None = None
         self._guard: Word | None = None  # the watcher's word about whether it can judge
         self._idle = False  # whether the tree was signalled because of idle GPUs
-        self._ending: Ending | None = None
+        self._ending: TreeEnding | None = None
         self._signalled: dict[int, float] = {}  # when a signal of this kind came last
         self._killed_by = 0  # the signal that came before there was a command
 
@@ -215,7 +215,7 @@ class Launcher:
             for word in self._watching.words():
                 self._hear(word)
 
-    def _members(self) -> list[Process]:
+    def _members(self) -> list[TreeProcess]:
         return self._tree.members(self._watching.pids)
 
     def _leader_lives(self) -> bool:
@@ -316,13 +316,15 @@ class Launcher:
             self._idle = True
             self._end(self._job.finish)
 
-    def _end_those_left(self, left: Sequence[Process]) -> None:
+    def _end_those_left(self, left: Sequence[TreeProcess]) -> None:
         finish = Finish(signal.SIGTERM, self._job.finish.grace)
         self._speech.say(f"the command ended and left {named(left)}: {self._how(finish)}")
         self._end(finish)
 
     def _end(self, finish: Finish) -> None:
-        self._ending = Ending(self._members, finish, boot_clock(), self._speech.say, [self._tree.folder], self._sweep)
+        self._ending = TreeEnding(
+            self._members, finish, boot_clock(), self._speech.say, [self._tree.folder], self._sweep
+        )
 
     def _sweep(self) -> None:
         """SIGKILL every child, over and over for a moment: one that forks its successor and exits is gone before it can be looked at.

@@ -10,7 +10,7 @@ from contextlib import suppress
 from costguard.background import BACKGROUND, MARKED, mark_on
 from costguard.tree import group, processes
 from costguard.tree.jobs import Origin
-from costguard.tree.processes import Process
+from costguard.tree.processes import TreeProcess
 
 SWEEP_SECONDS = 0.05
 """For so long at once orphans are killed as fast as they come."""
@@ -22,7 +22,7 @@ _WATCHES = BACKGROUND >> 1
 """In the marks of a watcher and its reader; no process is born so late."""
 
 
-def mark_of(process: Process, *, filler: bool = False) -> int:
+def mark_of(process: TreeProcess, *, filler: bool = False) -> int:
     """A number that names one process for good."""
     return _number_of(process.pid, process.born) | (BACKGROUND if filler else 0)
 
@@ -63,7 +63,7 @@ class OwnTree:
         without = {*watchers, *(pid for pid, born in self.foreign if (now := processes.find(pid)) and now.born == born)}
         return [pid for pid in processes.children(self._pid) if pid not in without]
 
-    def members(self, watchers: Collection[int] = ()) -> list[Process]:
+    def members(self, watchers: Collection[int] = ()) -> list[TreeProcess]:
         """Everybody who lives now."""
         known = processes.table()
         foreign = {pid for pid, born in self.foreign if pid in known and known[pid].born == born}
@@ -76,7 +76,7 @@ class OwnTree:
         found |= set(late).difference(self._left_by_watchers(late))
         return [known[pid] for pid in sorted(found - {self._pid} - without) if pid in known]
 
-    def _orphaned_since(self, known: Mapping[int, Process], watchers: Collection[int]) -> dict[int, Process]:
+    def _orphaned_since(self, known: Mapping[int, TreeProcess], watchers: Collection[int]) -> dict[int, TreeProcess]:
         """Whoever was forked while /proc was read, and has lost its parent since.
 
         One that is dead by then has perhaps left another: over only when the kernel lists nobody new. Of a chain that is always
@@ -101,7 +101,7 @@ class OwnTree:
             if pid not in watchers:
                 processes.send(known[pid], signal.SIGKILL)
 
-    def _left_by_watchers(self, known: Mapping[int, Process]) -> list[int]:
+    def _left_by_watchers(self, known: Mapping[int, TreeProcess]) -> list[int]:
         """The reader of a watcher that died: it ends by itself, or hangs in the driver."""
         mine = [process for process in known.values() if process.parent == self._pid]
         self._known = {
@@ -123,12 +123,12 @@ class Followed:
         self._own = os.getpid()
         self._foreign = {pid for pid, born in origin.foreign if (now := processes.find(pid)) and now.born == born}
         self._others: set[int] = set()  # numbers of processes that are none of ours
-        self._members: dict[int, Process] = {}
+        self._members: dict[int, TreeProcess] = {}
         self._watcher_mark = watcher_mark(origin.launcher, origin.born)
         self._strangers: set[int] = set()  # children of the same parent that are none of ours, or dead
         self._vanished = False  # whether one of them was gone before it was known whose it is
 
-    def look(self) -> list[Process]:
+    def look(self) -> list[TreeProcess]:
         """Follow the tree by one step, at the cost of what is new; the members."""
         there = processes.pids()
         self._members = {
@@ -146,7 +146,7 @@ class Followed:
                 self._others.add(pid)
         return list(self._members.values())
 
-    def members(self) -> list[Process]:
+    def members(self) -> list[TreeProcess]:
         """Everybody who lives now, found anew by all that tells: parents, the sessions that members began, the group, the mark."""
         known = processes.table()
         sessions = {process.session for process in self._members.values()} - {self._origin.session}
@@ -182,7 +182,7 @@ class Followed:
                         os.killpg(process.group, signal.SIGKILL)
                 processes.send(process, signal.SIGKILL)
 
-    def _orphans(self) -> list[Process]:
+    def _orphans(self) -> list[TreeProcess]:
         """Members whose parent is now that of this process, which a dead launcher left to it as well; looked for until one stays to be seen."""
         end = time.monotonic() + ORPHANS_SECONDS
         while True:
@@ -190,13 +190,13 @@ class Followed:
             if found or not (dead or self._vanished) or time.monotonic() >= end:
                 return found
 
-    def _look_for_orphans(self) -> tuple[list[Process], list[Process]]:
+    def _look_for_orphans(self) -> tuple[list[TreeProcess], list[TreeProcess]]:
         """Those that live, and those that died since the last look."""
         listed = processes.children(os.getppid())
         self._strangers.intersection_update(listed)
         self._vanished = False
-        found: list[Process] = []
-        dead: list[Process] = []
+        found: list[TreeProcess] = []
+        dead: list[TreeProcess] = []
         for pid in reversed([pid for pid in listed if pid not in self._strangers]):  # the youngest goes on
             process, lives = processes.read(pid)
             mark = mark_on(pid, processes.PROC)

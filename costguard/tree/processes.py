@@ -11,7 +11,7 @@ PROC = "/proc"
 _DEAD = (b"Z", b"X")
 
 
-class Process(NamedTuple):
+class TreeProcess(NamedTuple):
     """One living process. ``born`` is its start in clock ticks since boot: with the number it names a process for good."""
 
     pid: int
@@ -28,13 +28,13 @@ class Process(NamedTuple):
         return self.pid, self.born
 
 
-def find(pid: int) -> Process | None:
+def find(pid: int) -> TreeProcess | None:
     """The process with this number; None when there is none, or only its exit status is left."""
     process, lives = read(pid)
     return process if lives else None
 
 
-def read(pid: int) -> tuple[Process | None, bool]:
+def read(pid: int) -> tuple[TreeProcess | None, bool]:
     """The process with this number, and whether it lives: of one that is dead the exit status may be left. Source: proc_pid_stat(5).
 
     A process whose main thread has ended looks like one that is dead: what tells them apart is the number of its threads.
@@ -49,7 +49,7 @@ def read(pid: int) -> tuple[Process | None, bool]:
         return None, False
     dead = fields[0] in _DEAD and int(fields[17]) < 2  # else its other threads go on
     name = before.partition(b"(")[2].decode("utf-8", "replace")
-    process = Process(
+    process = TreeProcess(
         pid, int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]), fields[0] in (b"T", b"t"), name
     )
     return process, not dead
@@ -78,12 +78,14 @@ def children(pid: int) -> list[int]:
     return found
 
 
-def table() -> dict[int, Process]:
+def table() -> dict[int, TreeProcess]:
     """All living processes by number."""
     return {pid: process for pid in pids() if (process := find(pid)) is not None}
 
 
-def below(roots: Iterable[int], processes: Mapping[int, Process], without: frozenset[int] = frozenset()) -> set[int]:
+def below(
+    roots: Iterable[int], processes: Mapping[int, TreeProcess], without: frozenset[int] = frozenset()
+) -> set[int]:
     """The numbers of all descendants of these processes, without the branches that begin with those of ``without``."""
     children: dict[int, list[int]] = {}
     for process in processes.values():
@@ -98,7 +100,7 @@ def below(roots: Iterable[int], processes: Mapping[int, Process], without: froze
     return found
 
 
-def send(process: Process, number: int) -> str:
+def send(process: TreeProcess, number: int) -> str:
     """Signal this process and no other that has its number now: *sent*, *gone*, or *refused* (it became another user's)."""
     try:
         handle = os.pidfd_open(process.pid)
@@ -124,7 +126,7 @@ def send(process: Process, number: int) -> str:
     return "sent"
 
 
-def named(processes: Iterable[Process], most: int = 5) -> str:
+def named(processes: Iterable[TreeProcess], most: int = 5) -> str:
     """``python 4242, sh 4243 and 3 more``."""
     all_of_them = list(processes)
     shown = ", ".join([f"{process.name} {process.pid}" for process in all_of_them[:most]])

@@ -36,7 +36,7 @@ class Store(NamedTuple):
 
 def store(procfs: str, sysfs: str, devfs: str = "") -> Store | None:
     """None when the mounts cannot be seen."""
-    place = local_disks.Place(procfs, sysfs, devfs)
+    place = local_disks.DiskPaths(procfs, sysfs, devfs)
     every = mounts.read(procfs)
     if every is None:
         return None

@@ -6,12 +6,12 @@ types; SCSI devices with model ``EphemeralDisk``; persistent disks are ``nvme_ca
 
 import re
 
-from costguard.cloud.local_disks import Place, Use, devices, look
+from costguard.cloud.local_disks import DiskPaths, Use, devices, look
 
 _MODEL = re.compile(r"nvme_card\d*|EphemeralDisk")
 
 
-def use(place: Place, expected: int) -> Use:
+def use(place: DiskPaths, expected: int) -> Use:
     """What the local SSDs are used for; *unknown* when fewer than ``expected`` of them can be seen."""
     names = devices(place.sysfs, lambda model, _: bool(_MODEL.fullmatch(model))) or ()
     return look(place, names) if len(names) >= expected else Use("unknown")

@@ -82,7 +82,7 @@ class Filled(Guarded):
         self._started.append(process)
         return process
 
-    def watcher_of_fill(self) -> processes.Process | None:
+    def watcher_of_fill(self) -> processes.TreeProcess | None:
         """The watcher."""
         return self.running(b"costguard.fill.watcher")
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from costguard.testing.nvml import Script
 from costguard.tree import processes
-from costguard.tree.processes import Process
+from costguard.tree.processes import TreeProcess
 
 COMMAND = [sys.executable, "-m", "costguard", "exec"]
 PATIENCE = 60.0
@@ -77,7 +77,7 @@ class Guarded:
             out, err = process.communicate(None, PATIENCE)
         return process.returncode, out.decode(), err.decode()
 
-    def ours(self) -> list[Process]:
+    def ours(self) -> list[TreeProcess]:
         """Every living process that was started here: all inherit the path of the script, or say `here` in their command line."""
         mark = str(self.folder).encode()
         found = []
@@ -90,11 +90,11 @@ class Guarded:
                 found.append(process)
         return found
 
-    def watcher(self) -> Process | None:
+    def watcher(self) -> TreeProcess | None:
         """The watcher."""
         return self.running(b"costguard.tree.watcher")
 
-    def running(self, module: bytes) -> Process | None:
+    def running(self, module: bytes) -> TreeProcess | None:
         """The process that runs this module; None where it has ended, be it just now."""
         for process in self.ours():
             with suppress(OSError):

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from costguard.clocks import boot_clock
-from costguard.readers.nvml.reader import EXIT_FAILED, Lines, Reader, Rhythm, _rhythm, asleep, serve
+from costguard.readers.nvml.reader import EXIT_FAILED, Lines, Reader, Schedule, _rhythm, asleep, serve
 from costguard.testing.nvml import Process, Script, Values, write_sysfs
 from tests.faults.nvml_world import KEYS, TICK, Answer, World, loads, running, settle, words
 
@@ -578,7 +578,7 @@ def test_which_rhythm_is_one(request_: dict[str, object], rhythm: bool) -> None:
 def test_what_was_missed_is_left_out() -> None:
     """The next moment is the first one of the rhythm that is still to come."""
     for behind, ahead in ((-100.0, 100.0), (0.0, 10.0), (3.0, 7.0), (10.0, 10.0), (25.0, 5.0)):
-        rhythm = Rhythm(5, 1000.0 - behind, 10.0, 1000.0)
+        rhythm = Schedule(5, 1000.0 - behind, 10.0, 1000.0)
         assert (rhythm.number, rhythm.due) == (6, 1000.0 + ahead)
         rhythm.go_on(1003.0 + ahead)
         assert (rhythm.number, rhythm.due) == (7, 1010.0 + ahead)

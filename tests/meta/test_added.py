@@ -9,17 +9,22 @@ from typing import Any
 import pytest
 
 from costguard.cli.main import VERBS
+from costguard.engine import reasons
 from costguard.engine.policy import Policy
-from costguard.engine.reasons import OWN_REASONS, Reason
+from costguard.engine.reasons import OWN_REASONS, REASONS, Reason
 from costguard.notify.delivery import LOCAL_CHANNELS
 from costguard.readers.nvml import library
 from costguard.replay import outline, skip
 
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
+DRIVER = TESTS / "unit/readers/driver.py"
+STANDIN = ROOT / "costguard/testing/nvml/standin.c"
 PAGES = "\n".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
-BY_OTHERS = {"nvmlDeviceGetTemperature": "of `costguard stress`", "nvmlDeviceGetHandleByUUID": "finds a GPU"}
+BY_OTHERS = {"Temperature": "of `costguard stress`", "HandleByUUID": "finds a GPU"}
 """Calls of the driver that no signal rests on."""
+SETS_UP = frozenset(("Lib", "Init_v2", "Count_v2", "HandleByIndex", "HandleByPciBusId", "Name", "PciInfo", "UUID"))
+"""How the library finds the GPUs: the driver of the unit tests begins with their handles."""
 
 
 def sources(*folders: str) -> Iterator[tuple[Path, str]]:
@@ -33,6 +38,13 @@ def options_of(reason: Reason) -> set[str]:
     changes: list[dict[str, Any]] = [{name: value} for name in Policy._fields for value in (None, 1.0)]
     as_ever = reason.applies(Policy())
     return {name for change in changes for name in change if reason.applies(Policy()._replace(**change)) != as_ever}
+
+
+def test_every_row_of_a_reason_is_among_the_reasons() -> None:
+    """One without its place in the order of precedence would never be chosen."""
+    rows = {name: value for name, value in vars(reasons).items() if isinstance(value, Reason)}
+    missing = [name for name, row in rows.items() if row not in REASONS]
+    assert not missing, f"give {missing} a place in OWN_REASONS of engine/reasons.py"
 
 
 @pytest.mark.parametrize("reason", OWN_REASONS, ids=lambda reason: reason.name)
@@ -85,10 +97,19 @@ def test_every_verb_is_tested_and_on_a_page() -> None:
 
 def test_every_call_of_the_driver_is_tested() -> None:
     """Whatever reads a GPU is answered by the drivers of the tests, with a value and with a failure."""
-    asked = set(re.findall(r"\bnvml[A-Z]\w+", Path(library.__file__).read_text(encoding="utf-8")))
-    tested = "\n".join(text for _, text in sources("unit/readers", "faults"))
-    missing = {call for call in asked - BY_OTHERS.keys() if call not in tested}
-    assert not missing, (
-        f"answer {sorted(missing)} in a test of tests/unit/readers or tests/faults (driver.py beside them)"
+    calls = (
+        set(
+            re.findall(
+                r"\bnvml(?:DeviceGet)?((?!DeviceGet)[A-Z]\w+)", Path(library.__file__).read_text(encoding="utf-8")
+            )
+        )
+        - SETS_UP
     )
-    assert BY_OTHERS.keys() <= asked, "it is gone"
+    assert BY_OTHERS.keys() <= calls, "it is gone"
+    unnamed = {call for call in calls if f"{call}(" not in STANDIN.read_text(encoding="utf-8")}
+    assert not unnamed, f"answer {sorted(unnamed)} in testing/nvml/standin.c; always *not supported* will do"
+    unanswered = {call for call in calls - BY_OTHERS.keys() if call not in DRIVER.read_text(encoding="utf-8")}
+    assert not unanswered, f"answer {sorted(unanswered)} in tests/unit/readers/driver.py"
+    tested = "\n".join(text for file, text in sources("unit/readers", "faults") if file != DRIVER)
+    untried = {call for call in calls - BY_OTHERS.keys() if call not in tested}
+    assert not untried, f"try {sorted(untried)} in a test of tests/faults or tests/unit/readers"

@@ -9,7 +9,7 @@ import os
 from costguard.cloud.schedulers import DAEMONS
 from costguard.readers.host import peers
 from costguard.readers.host.fabric import Fabric
-from costguard.readers.host.gpus import Gpus
+from costguard.readers.host.gpus import GpuHolders
 from costguard.readers.host.listening import sockets_of
 from costguard.readers.host.processes import Process
 from costguard.readers.host.rates import Level
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Moment, Place
+    from costguard.readers.host.sense import Moment, SensePaths
 
 LAUNCHERS = frozenset((
     "torchrun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "orted", "prterun", "prte", "prted", "hydra_pmi_proxy",
@@ -74,12 +74,12 @@ class _Rank:
 class Cluster:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
         self._proc, self._users = place.proc, Users(place)
         self._quiet_for = float(settings["quiet_for"])
         self._standalone = bool(settings["standalone"])
         self._ignore = frozenset(name[:_NAME] for name in settings["ignore"])
-        self._gpus, self._fabric = Gpus(place), Fabric(place, FABRIC_ABOVE)
+        self._gpus, self._fabric = GpuHolders(place), Fabric(place, FABRIC_ABOVE)
         self._moves, self._fabric_at = Level(FABRIC_ABOVE, self._quiet_for), float("-inf")
         self._edition: int | None = None  # of no look yet
         self._daemons: list[tuple[Process, str]] = []

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Moment, Place
+    from costguard.readers.host.sense import Moment, SensePaths
 
 _BUSY = (0, 1, 2, 5, 6)  # user, nice, system, irq, softirq; waiting for a disk or for the host is no work
 _LINE = 512  # bytes
@@ -25,7 +25,7 @@ _LINE = 512  # bytes
 class Cpu:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
         self._path = f"{place.proc}/stat"
         self._above, self._quiet_for = float(settings["cores"]), float(settings["quiet_for"])
         self._level = Level(self._above, self._quiet_for)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Place
+    from costguard.readers.host.sense import SensePaths
     from costguard.readers.host.users import Users
 
 PROCESSES_READ = 400
@@ -28,7 +28,7 @@ _FIELD = {"received": b"wchar: ", "sent": b"rchar: ", "read": b"read_bytes: ", "
 class Culprit:
     """What processes had read and written when a rate began to count."""
 
-    def __init__(self, place: "Place", users: "Users") -> None:
+    def __init__(self, place: "SensePaths", users: "Users") -> None:
         self._proc, self._users = place.proc, users
         self._noted: dict[str, tuple[float, dict[int, int]]] = {}
 

@@ -15,7 +15,7 @@ from costguard.readers.host.sense import NEVER
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
     from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Place
+    from costguard.readers.host.sense import SensePaths
 
 WATCHERS = (
     *MONITORS, "dcgm", "nvidia-device-p", "nvidia-mig-mana", "nvidia-sleep", "nvidia-settings", "gpu-feature-dis", "node_exporter",
@@ -55,10 +55,10 @@ class DeviceHolder(NamedTuple):
     watches: bool
 
 
-class Gpus:
+class GpuHolders:
     """The processes that hold a GPU, found little by little."""
 
-    def __init__(self, place: "Place") -> None:
+    def __init__(self, place: "SensePaths") -> None:
         self._proc = place.proc
         self._edition: int | None = None  # of no look yet
         self._due: list[tuple[float, int, Process]] = []  # when, the youngest first, and which process

@@ -4,7 +4,7 @@ A monitor's handle does not count: of one known by its name, and of any process 
 """
 
 from costguard.holders import place as place_of
-from costguard.readers.host.gpus import DeviceHolder, Gpus
+from costguard.readers.host.gpus import DeviceHolder, GpuHolders
 from costguard.readers.host.sense import NOT_YET, Activity, Sight
 from costguard.readers.host.text import printable, read
 from costguard.readers.host.users import Users
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from costguard.readers.host.processes import Process, Processes
-    from costguard.readers.host.sense import Moment, Place
+    from costguard.readers.host.sense import Moment, SensePaths
 
 _TICKS = 100.0  # a second
 _NAME = 15  # characters of a name that the kernel keeps
@@ -24,8 +24,8 @@ _NAME = 15  # characters of a name that the kernel keeps
 class Holders:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
-        self._proc, self._users, self._gpus = place.proc, Users(place), Gpus(place)
+    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
+        self._proc, self._users, self._gpus = place.proc, Users(place), GpuHolders(place)
         self._count, self._ignore_users = frozenset(settings["users"]), frozenset(settings["ignore_users"])
         self._ignore = frozenset(name[:_NAME] for name in settings["ignore"])
         self._places: dict[int, tuple[Process, str]] = {}  # in which container, job or service a process runs

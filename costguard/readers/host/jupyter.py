@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from costguard.readers.host.nest import Nest
     from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Moment, Place
+    from costguard.readers.host.sense import Moment, SensePaths
 
 SERVERS, SERVERS_OF_A_USER = 32, 8
 """So many are asked."""
@@ -44,7 +44,7 @@ _UNKNOWN = 400  # characters
 class Jupyter:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
         self._place = place
         self._quiet_for = float(settings["quiet_for"])
         self._users = Users(place)

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Moment, Place
+    from costguard.readers.host.sense import Moment, SensePaths
 
 _TICKS = 100.0  # a second
 
@@ -19,7 +19,7 @@ _TICKS = 100.0  # a second
 class Named:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
         self._proc, self._users = place.proc, Users(place)
         self._names = tuple(settings["names"])
         self._count = frozenset(settings["users"])

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from costguard.readers.host.errand import Errand
     from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Moment, Place
+    from costguard.readers.host.sense import Moment, SensePaths
 
 QUIET, NEEDED = 0, (1, 2)
 """Exit codes."""
@@ -30,7 +30,7 @@ _NAME = 32  # characters
 class Probe:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:  # noqa: ARG002 - every sense has it
+    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:  # noqa: ARG002 - every sense has it
         self._run = tuple(settings["run"])
         self._user = str(settings["user"])
         self._every, self._timeout = float(settings["every"]), float(settings["timeout"])

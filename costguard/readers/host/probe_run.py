@@ -148,7 +148,7 @@ def _become(account: Account | None, parent: int) -> None:
     os.chdir("/")
 
 
-class _Output:
+class _ProbeOutput:
     """What the probe writes."""
 
     def __init__(self, fd: int) -> None:
@@ -168,7 +168,7 @@ class _Output:
 
 def _watch(pid: int, fd: int, within: float) -> tuple[int, bytes]:
     """Its exit code (minus a signal), and what it wrote. Raises _ProbeError."""
-    output = _Output(fd)
+    output = _ProbeOutput(fd)
     end = time.monotonic() + within
     count_at = 0.0
     while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:

@@ -17,7 +17,7 @@ TYPE_CHECKING = False  # importing typing again costs nothing, but this is how r
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from costguard.readers.host.sense import Place
+    from costguard.readers.host.sense import SensePaths
 
 LIST_SECONDS = 200.0
 """From one listing to the next. What has ended stays in the view for so long at most."""
@@ -57,7 +57,7 @@ class Process(NamedTuple):
 class Processes:
     """A view of /proc that is renewed by `look`. A process that has not changed stays the same object."""
 
-    def __init__(self, place: "Place") -> None:
+    def __init__(self, place: "SensePaths") -> None:
         self._proc = place.proc
         self._found: dict[int, Process] = {}
         self._by_name: dict[str, dict[int, Process]] = {}

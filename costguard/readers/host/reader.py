@@ -20,7 +20,7 @@ from costguard.process.wire import MalformedError, from_line
 from costguard.readers import pipe
 from costguard.readers.host.job import HostJob
 from costguard.readers.host.processes import Processes
-from costguard.readers.host.sense import NEVER, Moment, Place, Sight
+from costguard.readers.host.sense import NEVER, Moment, SensePaths, Sight
 from costguard.readers.host.senses import SENSES
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
@@ -43,12 +43,12 @@ def now(*, saving: bool = False) -> Moment:
     return Moment(boot_clock(), time.time(), saving)
 
 
-class Senses:
+class ActiveSenses:
     """Every sense that is switched on, and what its last look saw."""
 
     def __init__(self, job: HostJob, *, asking: bool = True) -> None:
         """``asking``: also those that ask servers and programs, and take more than one look for it."""
-        self._place = Place(proc=job.procfs, sys=job.sysfs, dev=job.devfs)
+        self._place = SensePaths(proc=job.procfs, sys=job.sysfs, dev=job.devfs)
         self._processes = Processes(self._place)
         self._settings = job.senses
         self._senses: dict[str, Sense] = {}
@@ -215,7 +215,7 @@ class Questions:
         self._others = others
 
 
-def serve(senses: Senses, questions: Questions, write: "Callable[[bytes], None]") -> None:
+def serve(senses: ActiveSenses, questions: Questions, write: "Callable[[bytes], None]") -> None:
     """Answer until the end of the input."""
     number: object = None
     every = until = due = 0.0
@@ -255,7 +255,7 @@ def main() -> int:
     try:
         job = questions.first()
         if job:
-            senses = Senses(from_line(HostJob, job))
+            senses = ActiveSenses(from_line(HostJob, job))
             gc.freeze()  # what is loaded by now stays: it need not be gone through again
             serve(senses, questions, pipe.write)
     except (BrokenPipeError, MalformedError, ValueError, KeyError, TypeError):  # the guard is gone, or not itself

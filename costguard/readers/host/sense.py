@@ -22,14 +22,14 @@ if TYPE_CHECKING:
         when a process is new, changed or gone.
         """
 
-        def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+        def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
             """``settings``: every setting of its row in `costguard.readers.host.senses`, checked."""
 
         def look(self, now: "Moment", processes: Processes) -> "Sight":
             """Say what goes on now. Never raises for what the world does, and never waits for it."""
 
 
-class Place(NamedTuple):
+class SensePaths(NamedTuple):
     """Where the world is; other roots only in tests and recordings."""
 
     proc: str = "/proc"

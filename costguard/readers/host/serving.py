@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from costguard.readers.host.door import Door
     from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Moment, Place
+    from costguard.readers.host.sense import Moment, SensePaths
 
 PROGRAMS = ("python", "vllm", "tritonserver", "text-generation", "sglang")
 """How the names of processes begin whose arguments are read."""
@@ -67,7 +67,7 @@ class _Spot(NamedTuple):
 class Serving:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
         self._place = place
         self._quiet_for = float(settings["quiet_for"])
         self.usual_ports: tuple[int, ...] = USUAL_PORTS
@@ -221,7 +221,7 @@ class _Owner(NamedTuple):
 class _Holders:
     """Who holds a GPU and listens. To find whose a socket is takes milliseconds, so that is done once."""
 
-    def __init__(self, place: "Place") -> None:
+    def __init__(self, place: "SensePaths") -> None:
         self._proc = place.proc
         self._device = f"{place.dev}/nvidia"
         self._owners: dict[int, _Owner] = {}  # by socket

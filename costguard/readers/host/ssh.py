@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Moment, Place
+    from costguard.readers.host.sense import Moment, SensePaths
 
 DAEMONS = ("sshd", "sshd-session", "dropbear", "tailscaled")
 """A session is a process of these names below another one."""
@@ -97,7 +97,7 @@ class _Group:
 class Ssh:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
         self._proc, self._users = place.proc, Users(place)
         self._quiet_for = float(settings["quiet_for"])
         self._session, self._editor = float(settings["session"]), float(settings["editor"])

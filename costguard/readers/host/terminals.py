@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from costguard.readers.host.processes import Process, Processes
-    from costguard.readers.host.sense import Moment, Place
+    from costguard.readers.host.sense import Moment, SensePaths
 
     _Marks = tuple[int, float, float]
 
@@ -60,7 +60,7 @@ class _Terminal:
 class Terminals:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
         self._place = place
         self._quiet_for = float(settings["quiet_for"])
         self._count, self._ignore = frozenset(settings["users"]), frozenset(settings["ignore_users"])

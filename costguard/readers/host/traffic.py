@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Moment, Place
+    from costguard.readers.host.sense import Moment, SensePaths
 
     _Rates = tuple[float | None, float | None]  # over the whole time, and the lowest one of a part of it
 
@@ -43,7 +43,7 @@ QUIET = Sight(seen="network and disks are quiet")
 class Traffic:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "Place") -> None:
+    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
         self._quiet_for = float(settings["quiet_for"])
         network, disk = float(settings["network"]), float(settings["disk"])
         self._above = {"received": network, "sent": network, "read": disk, "written": disk, "fabric": network}

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Place
+    from costguard.readers.host.sense import SensePaths
 
 PROGRAMS = (
     "unattended-upgr", "apt.systemd.dai", "dnf-automatic", "yum-cron", "packagekitd", "logrotate", "savelog", "updatedb",
@@ -30,7 +30,7 @@ _TICKS = 100  # a second; USER_HZ is 100 on every architecture with an NVIDIA dr
 class Upkeep:
     """The programs of upkeep that run. ``more``: names that the owner has added, of any user."""
 
-    def __init__(self, more: "Iterable[str]", place: "Place") -> None:
+    def __init__(self, more: "Iterable[str]", place: "SensePaths") -> None:
         self._proc = place.proc
         self._more = tuple(more)
         self._edition = -1

@@ -410,7 +410,7 @@ def asleep() -> float:
     return boot_clock() - time.monotonic()
 
 
-class Rhythm:
+class Schedule:
     """When readings are due that nobody asks for, and their numbers; ``pairs``: of two short answers in a row the first is left out."""
 
     __slots__ = ("_asleep", "_slept", "due", "every", "number", "pairs")
@@ -442,7 +442,7 @@ class Rhythm:
             self.due += self.every * (late // self.every + 1)
 
 
-def _rhythm(request: dict[str, object], now: float, asleep: "Callable[[], float]" = asleep) -> Rhythm | None:
+def _rhythm(request: dict[str, object], now: float, asleep: "Callable[[], float]" = asleep) -> Schedule | None:
     """What is wanted after the answer to this request."""
     number, then = request.get("read"), request.get("then")
     if not isinstance(number, int) or not isinstance(then, list) or len(then) not in (2, 3):
@@ -452,7 +452,7 @@ def _rhythm(request: dict[str, object], now: float, asleep: "Callable[[], float]
         return None
     if not (abs(due) < _MOST and _RHYTHMS[0] <= every <= _RHYTHMS[1]):
         return None
-    return Rhythm(number, due, every, now, pairs=then[2:] == [2], asleep=asleep)
+    return Schedule(number, due, every, now, pairs=then[2:] == [2], asleep=asleep)
 
 
 def _above(request: dict[str, object]) -> float:
@@ -469,7 +469,7 @@ def _answer(reader: Reader, request: dict[str, object], now: float) -> dict[str,
     return None
 
 
-def _further(reader: Reader, rhythm: Rhythm, lines: "Lines", now: float) -> None:
+def _further(reader: Reader, rhythm: Schedule, lines: "Lines", now: float) -> None:
     """Answer without having been asked, or leave it for the next time."""
     number, unsaid = rhythm.number, reader.unsaid
     answer = reader.news(number, now)
@@ -507,7 +507,7 @@ def serve(lines: "Lines", clock: "Callable[[], float]" = boot_clock, asleep: "Ca
     )
     gc.collect()
     gc.freeze()  # what is here to stay is not looked through again
-    rhythm: Rhythm | None = None
+    rhythm: Schedule | None = None
     while (request := lines.next(None if rhythm is None else rhythm.due)) is not None:
         if rhythm is not None and not request:
             _further(reader, rhythm, lines, clock())

@@ -14,7 +14,7 @@ from costguard.engine.observation import Device, Unknown
 from costguard.replay.formats.dst import unfold
 from costguard.replay.formats.overlap import refuse_overlap
 from costguard.replay.formats.values import CellTimes, is_local
-from costguard.replay.trace import Codes, Palette, Trace, step_of
+from costguard.replay.trace import Codes, ReadingCodes, Trace, step_of
 
 MOST_GPUS = 16
 """Rows in a tick that are told apart by their place alone."""
@@ -32,7 +32,7 @@ NOT_ALL = Unknown("rows are missing at this time, and it is unclear for which GP
 class Grouper:
     """Collects the rows of one machine, in pieces of any size."""
 
-    def __init__(self, name: str, palette: Palette, moments: CellTimes) -> None:
+    def __init__(self, name: str, palette: ReadingCodes, moments: CellTimes) -> None:
         self.name = name
         self.keys: dict[str, int] = {}
         self.sorted = True

@@ -15,7 +15,7 @@ from costguard.replay.formats.group import NO_ROW
 from costguard.replay.formats.source import Progress, Source, text_of
 from costguard.replay.formats.table import SCALE_HINT, UNIT_UNCLEAR, Options, doubtful_unit
 from costguard.replay.formats.values import load
-from costguard.replay.trace import Palette, Recording, Trace, TraceError, step_of
+from costguard.replay.trace import ReadingCodes, Recording, Trace, TraceError, step_of
 
 LONGEST_CHARACTERS = 1 << 27
 """A longer answer is refused, because JSON is read whole."""
@@ -114,7 +114,7 @@ def _trace(name: str, series: Sequence[_Series]) -> Trace:
     """One machine: every GPU at every time that any of them has."""
     devices = list(dict.fromkeys(each.device for each in series))
     times = array("d", sorted({at for each in series for at in each.readings}))
-    palette = Palette()
+    palette = ReadingCodes()
     columns = []
     for place, device in enumerate(devices):
         of_gpu = [each for each in series if each.device == device]

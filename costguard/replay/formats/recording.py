@@ -21,7 +21,7 @@ from costguard.engine.observation import Device, Known, Reading, Unknown, Veto
 from costguard.engine.words import several
 from costguard.replay.formats.group import NO_ROW
 from costguard.replay.formats.source import Progress, Source, chunks
-from costguard.replay.trace import Palette, Recording, SeenFrom, Trace, TraceError, step_of
+from costguard.replay.trace import ReadingCodes, Recording, SeenFrom, Trace, TraceError, step_of
 
 FORMAT = 1
 
@@ -122,7 +122,7 @@ class _Parser:
         self._number = 0
         self._began = self._interval = 0.0
         self._known = False
-        self._palette = Palette()
+        self._palette = ReadingCodes()
         self._devices: dict[str, Device] = {}
         self._places: list[int] = []
         self._times: array[float] = array("d")

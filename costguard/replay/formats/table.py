@@ -15,7 +15,7 @@ from costguard.replay.formats.group import Grouper
 from costguard.replay.formats.overlap import OverlapError
 from costguard.replay.formats.source import Progress, Source, chunks
 from costguard.replay.formats.values import CellTimes, Numbers, is_local, load, moment
-from costguard.replay.trace import Palette, Recording, TraceError
+from costguard.replay.trace import ReadingCodes, Recording, TraceError
 
 _DIGITS = re.compile(r"[\d.,]+")
 
@@ -51,7 +51,7 @@ class Table:
         self._header_line = ""
         self._shape: list[str] = []
         self._before = 0  # lines before this chunk
-        self._palette = Palette()
+        self._palette = ReadingCodes()
         self._moments = CellTimes()
         self._numbers = Numbers(self._palette)
         self._groupers: dict[str, Grouper] = {}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from costguard.engine.observation import Known, Reading, Unknown
-from costguard.replay.trace import Palette, percent
+from costguard.replay.trace import ReadingCodes, percent
 
 NOTHING = frozenset({"", "-", "n/a", "na", "nan", "none", "null", "err!", "error", "not supported", "unknown error"})
 """Words for a value that could not be read, beside everything in square brackets."""
@@ -173,7 +173,7 @@ class Numbers(dict[str, int]):
     ``scale`` makes per cent of the GPU's own load, ``engine_scale`` of that of its further engines.
     """
 
-    def __init__(self, palette: Palette) -> None:
+    def __init__(self, palette: ReadingCodes) -> None:
         super().__init__()
         self._palette = palette
         self.scale = self.engine_scale = 1.0

@@ -69,7 +69,7 @@ def test_the_record_arrives_once_as_json(receiver: Receiver, tmp_path: Path) -> 
     (tmp_path / "token").write_text("s3cret-value\n")
     settings = {"url": receiver.url, "token_file": str(tmp_path / "token")}
     (found,) = sink.deliver(settings, RECORD, 10.0)
-    assert found == sink.Delivery("url", "", "HTTP 204")
+    assert found == sink.SinkOutcome("url", "", "HTTP 204")
     ((method, path, headers, body),) = receiver.got
     assert (method, path, json.loads(body)) == ("POST", "/hook", RECORD)
     assert headers["Authorization"] == "Bearer s3cret-value"

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pytest
 
-from costguard.agent.task import NEVER, Task, TaskError
+from costguard.agent.task import NEVER, ChildTask, TaskError
 from costguard.host.ports import Ended, Line, SpawnFailed
 from costguard.process.worker import Done
 
@@ -44,9 +44,9 @@ class Port:
         return self.stuck
 
 
-def task(*, started: bool = True) -> tuple[Port, Task[Done]]:
+def task(*, started: bool = True) -> tuple[Port, ChildTask[Done]]:
     port = Port()
-    made = Task(port, "beat", Done)  # type: ignore[arg-type] # of a host it uses these four
+    made = ChildTask(port, "beat", Done)  # type: ignore[arg-type] # of a host it uses these four
     if started:
         made.start(Job("x"), 30.0)
     return port, made

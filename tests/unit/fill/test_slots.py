@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 from costguard.fill.jobs import GpuView, Patience, State, View
-from costguard.fill.slots import LONGEST_PAUSE_SECONDS, SOON_SECONDS, Gpus, Slot, chosen
+from costguard.fill.slots import LONGEST_PAUSE_SECONDS, SOON_SECONDS, Slot, WatchedGpus, chosen
 
 PATIENCE = Patience(idle_for=10.0, rest=30.0, unknown_for=5.0, retry=5.0, once=False)
 
@@ -25,7 +25,7 @@ class Life:
 
     def __init__(self, *keys: str, patience: Patience = PATIENCE, gpus: int = 1) -> None:
         free: list[State] = ["free"] * gpus
-        self.gpus = Gpus(view(*free), 0.0, [f"k{gpu}" for gpu in range(gpus)])
+        self.gpus = WatchedGpus(view(*free), 0.0, [f"k{gpu}" for gpu in range(gpus)])
         self.slot = Slot(0, keys or ("k0",), patience)
         self.now = 0.0
         self.story: list[tuple[str, float]] = []
@@ -184,7 +184,7 @@ def test_work_that_is_done_is_done() -> None:
 
 def test_people_are_told_of_changes_alone() -> None:
     """Stressor: not each second the same."""
-    gpus = Gpus(view("free", "free", "free"), 0.0, ["k0", "k1"])
+    gpus = WatchedGpus(view("free", "free", "free"), 0.0, ["k0", "k1"])
     assert gpus.see(view("free", "free", "free"), 1.0) == ["GPU 0 is free", "GPU 1 is free"], (
         "not of one that is not used"
     )

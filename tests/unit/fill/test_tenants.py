@@ -86,11 +86,11 @@ def test_an_answer_is_read() -> None:
 
 
 @pytest.fixture
-def named() -> Iterator[Callable[[str], processes.Process]]:
+def named() -> Iterator[Callable[[str], processes.TreeProcess]]:
     """Starts processes whose kernel name, or program, is this one."""
     started = []
 
-    def start(name: str) -> processes.Process:
+    def start(name: str) -> processes.TreeProcess:
         code = f"import sys, time; open('/proc/self/comm', 'w').write({name!r}); print(flush=True); time.sleep(1000)"
         process = subprocess.Popen([name, "-S", "-c", code], executable=sys.executable, stdout=subprocess.PIPE)
         started.append(process)
@@ -122,19 +122,19 @@ def named() -> Iterator[Callable[[str], processes.Process]]:
     ],
 )
 def test_names_are_exact(
-    named: Callable[[str], processes.Process], name: str, ignore: tuple[str, ...], kind: str
+    named: Callable[[str], processes.TreeProcess], name: str, ignore: tuple[str, ...], kind: str
 ) -> None:
     """gpu_mon: an ignore list by exact program name; system holders are on it by themselves."""
     process = named(name)
     assert Tenants(ignore, list).known(process.pid).kind == kind
 
 
-def test_the_tree_is_looked_up_thoroughly_once_for_each_stranger(named: Callable[[str], processes.Process]) -> None:
+def test_the_tree_is_looked_up_thoroughly_once_for_each_stranger(named: Callable[[str], processes.TreeProcess]) -> None:
     """A member that was not followed yet is own; a stranger costs one search, not one each second."""
     mine, other = named("mine"), named("other")
     searches = []
 
-    def search() -> list[processes.Process]:
+    def search() -> list[processes.TreeProcess]:
         searches.append(1)
         return [mine]
 

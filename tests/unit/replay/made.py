@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Sequence
 
 from costguard.engine import Device, Known, Policy, Unknown
-from costguard.replay.trace import Palette, Trace, step_of
+from costguard.replay.trace import ReadingCodes, Trace, step_of
 
 START = 1_750_000_000.0
 
@@ -15,7 +15,7 @@ ROOMY = Policy(kill_duration=600.0, grace=60.0, boot_grace=0.0, arm_duration=60.
 
 def trace(*columns: Sequence[float | None], step: float = 10.0, times: Sequence[float] | None = None) -> Trace:
     """One machine; a column of loads for each GPU, None where it could not be read."""
-    palette = Palette()
+    palette = ReadingCodes()
     codes = [
         [palette.number(Unknown("not read") if load is None else Known(load)) for load in column] for column in columns
     ]
@@ -35,7 +35,7 @@ def restless(seed: int, samples: int) -> Trace:
     dice = random.Random(seed)
     gpus, step = dice.choice([1, 3]), dice.choice([10.0, 10.0, 90.0])
     noise, lost, hole = dice.choice([0, 0.01, 0.1, 0.4]), dice.choice([0, 0, 0.002]), dice.choice([0, 0, 0.003])
-    palette = Palette()
+    palette = ReadingCodes()
     columns: list[list[int]] = [[] for _ in range(gpus)]
     times: list[float] = []
     at, left, unread = START, 0, [0] * gpus
@@ -69,7 +69,7 @@ def readable(seed: int) -> Trace:
     dice = random.Random(seed)
     gpus, step = dice.choice([1, 1, 1, 2, 3]), dice.choice([10.0, 10.0, 60.0, 90.0, 900.0])
     noise, hole = dice.choice([0, 0.01, 0.1, 0.4]), dice.choice([0, 0.003, 0.03])
-    palette = Palette()
+    palette = ReadingCodes()
     columns: list[list[int]] = [[] for _ in range(gpus)]
     times: list[float] = []
     at, left, mode = START, 0, "idle"

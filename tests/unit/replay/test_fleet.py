@@ -91,7 +91,7 @@ def test_the_summary_of_many_machines_names_them(tmp_path: Path) -> None:
     assert "m00  2025-06-15 15:22 UTC  1m 40s later" in out
     assert f"m{count - 1:02}  work came back" not in out
     whole = CliRunner().invoke(main, ["replay", str(file), "--policy", POLICY]).stdout
-    assert out.split("What came of it")[1] == whole.split("What came of it")[1]
+    assert out.split("What happened next")[1] == whole.split("What happened next")[1]
     said = json.loads(CliRunner().invoke(main, ["replay", str(file), "--policy", POLICY, "--json"]).stdout)
     fleet = said["policies"][0]["fleet"]
     assert len(fleet["hit_most"]) == len(fleet["wrong_stops"]) == count

@@ -5,7 +5,7 @@ import pytest
 from costguard.engine.observation import Device
 from costguard.plans import PlanFinding, Verdict
 from costguard.tasks.api import State, Task, TaskFacts
-from costguard.tasks.rules import Case, Holder, plan
+from costguard.tasks.rules import Case, GpuHolder, plan
 
 KEYS = ("0000:01:00.0", "0000:02:00.0", "0000:03:00.0")
 GPUS = tuple(Device(key, number, f"GPU-{number}") for number, key in enumerate(KEYS))
@@ -100,7 +100,7 @@ def test_a_count_alone_does_not_say_which_gpus() -> None:
 
 def test_a_process_of_another_task_on_a_judged_gpu_is_a_veto() -> None:
     """The kernel's word counts, whatever the scheduler says; what is nobody's task says nothing."""
-    holder = Holder("process 9 (python of bob)", (KEYS[1],), False)
+    holder = GpuHolder("process 9 (python of bob)", (KEYS[1],), False)
     assert made(CASE._replace(holders=(holder,))) == ("refuse", ["task_scope"])
     assert made(CASE._replace(holders=(holder._replace(gpus=(KEYS[2],)),)))[0] == "go"
     assert made(CASE._replace(holders=(holder._replace(ours=None),)))[0] == "go"
@@ -108,7 +108,7 @@ def test_a_process_of_another_task_on_a_judged_gpu_is_a_veto() -> None:
 
 def test_the_task_s_work_on_a_gpu_that_is_not_judged_is_a_veto() -> None:
     """It would not be seen."""
-    holder = Holder("process 9 (python of alice)", (KEYS[0], KEYS[2]), True)
+    holder = GpuHolder("process 9 (python of alice)", (KEYS[0], KEYS[2]), True)
     assert made(CASE._replace(holders=(holder,))) == ("refuse", ["task_scope"])
     assert made(CASE._replace(holders=(holder._replace(gpus=KEYS[:2]),)))[0] == "go"
 

@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from costguard.tree.ending import AGAIN_SECONDS, GIVEN_UP_SECONDS, Ending
+from costguard.tree.ending import AGAIN_SECONDS, GIVEN_UP_SECONDS, TreeEnding
 from costguard.tree.jobs import Finish
-from costguard.tree.processes import Process, find, send
+from costguard.tree.processes import TreeProcess, find, send
 
 HARD = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(1000)"
 
 
 @pytest.fixture
-def hard() -> Iterator[Process]:
+def hard() -> Iterator[TreeProcess]:
     """A process that ignores TERM."""
     started = subprocess.Popen([sys.executable, "-S", "-c", HARD], stdout=subprocess.PIPE)
     assert started.stdout is not None
@@ -30,14 +30,14 @@ def hard() -> Iterator[Process]:
     started.wait()
 
 
-def lives(process: Process) -> list[Process]:
+def lives(process: TreeProcess) -> list[TreeProcess]:
     now = find(process.pid)
     return [] if now is None else [now]
 
 
-def test_kill_comes_after_the_grace_and_not_before(hard: Process) -> None:
+def test_kill_comes_after_the_grace_and_not_before(hard: TreeProcess) -> None:
     """By the clock that is given."""
-    ending = Ending(lambda: lives(hard), Finish(signal.SIGTERM, 10.0), 100.0, print)
+    ending = TreeEnding(lambda: lives(hard), Finish(signal.SIGTERM, 10.0), 100.0, print)
     assert not ending.step(109.9)
     time.sleep(0.1)  # what is killed takes a moment to be gone
     assert lives(hard)
@@ -48,9 +48,9 @@ def test_kill_comes_after_the_grace_and_not_before(hard: Process) -> None:
     assert ending.step(111.0)
 
 
-def test_a_second_wish_is_kill_at_once(hard: Process) -> None:
+def test_a_second_wish_is_kill_at_once(hard: TreeProcess) -> None:
     """The grace is over."""
-    ending = Ending(lambda: lives(hard), Finish(signal.SIGTERM, 1000.0), 100.0, print)
+    ending = TreeEnding(lambda: lives(hard), Finish(signal.SIGTERM, 1000.0), 100.0, print)
     ending.hurry(101.0)
     ending.step(101.0)
     end = time.monotonic() + 30
@@ -58,7 +58,7 @@ def test_a_second_wish_is_kill_at_once(hard: Process) -> None:
         assert time.monotonic() < end
 
 
-def test_a_number_that_another_process_has_now_is_not_signalled(hard: Process) -> None:
+def test_a_number_that_another_process_has_now_is_not_signalled(hard: TreeProcess) -> None:
     """A process is its number and its start."""
     assert send(hard._replace(born=hard.born + 1), signal.SIGKILL) == "gone"
     assert lives(hard)
@@ -83,7 +83,7 @@ def _refused() -> int:
     if first is None or send(first, 0) != "refused":
         return 2
     said: list[str] = []
-    ending = Ending(lambda: [first], Finish(0, 10.0), 100.0, said.append)
+    ending = TreeEnding(lambda: [first], Finish(0, 10.0), 100.0, said.append)
     told = [line for line in said if "another user" in line]
     if len(told) != 1 or first.name not in told[0] or ending.step(100.0 + AGAIN_SECONDS):
         return 3
@@ -93,9 +93,9 @@ def _refused() -> int:
 
 def test_a_process_that_survives_kill_is_named_and_given_up() -> None:
     """As one that hangs in a driver: the launcher must not hang with it."""
-    ghost = Process(1 << 22, 1, 1, 1, 1, False, "hangs")
+    ghost = TreeProcess(1 << 22, 1, 1, 1, 1, False, "hangs")
     said: list[str] = []
-    ending = Ending(lambda: [ghost], Finish(signal.SIGTERM, 1.0), 100.0, said.append)
+    ending = TreeEnding(lambda: [ghost], Finish(signal.SIGTERM, 1.0), 100.0, said.append)
     assert not ending.step(101.0)
     assert ending.step(101.0 + GIVEN_UP_SECONDS)
     assert said == ["1 process could not be ended: hangs 4194304"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from costguard.readers.host.cpu import Cpu
-from costguard.readers.host.sense import NOT_YET, Moment, Place, Sight
+from costguard.readers.host.sense import NOT_YET, Moment, SensePaths, Sight
 from tests.unit.readers.host.tree import Tree
 
 SETTINGS = {"cores": 0.5, "quiet_for": 300.0, "ignore": ["restic"]}
@@ -67,12 +67,12 @@ def test_what_cannot_be_read_is_unknown(world: World) -> None:
     (world.tree.proc / "stat").unlink()
     assert world.tree.look(world.sense).unknown == "the processors cannot be seen (No such file or directory)"
     world.tree.write("proc/stat", "what\n")
-    assert world.tree.look(world.sense).unknown == "the processors cannot be seen (another form than expected)"
+    assert world.tree.look(world.sense).unknown == "the processors cannot be seen (an unexpected form)"
     assert world.step(2).unknown == ""
 
 
 def test_the_kernel_s_own_table_is_read(tmp_path: Path) -> None:
     """Only the time is made here."""
-    sense, tree = Cpu(SETTINGS, Place()), Tree(tmp_path)
+    sense, tree = Cpu(SETTINGS, SensePaths()), Tree(tmp_path)
     seen = [sense.look(Moment(now, now), tree.processes).unknown for now in (1000.0, 1010.0, 1020.0)]
     assert seen == [NOT_YET, "", ""]

@@ -16,7 +16,7 @@ from costguard.readers.host.nest import FIRST_PAUSE, listed_in
 from costguard.readers.host.page import Fetched, PageError
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.runtime_file import find, folders
-from costguard.readers.host.sense import Moment, Place, Sight
+from costguard.readers.host.sense import Moment, SensePaths, Sight
 from tests.unit.readers.host.notebook_server import TOKEN
 from tests.unit.readers.host.notebooks import OTHER, ROOT, Notebook
 from tests.unit.readers.host.servers import WITHIN, answered, settle
@@ -36,7 +36,7 @@ class World:
         for pid in ("1", str(os.getpid())):
             (self.proc / pid).symlink_to(f"/proc/{pid}")
         (self.proc / "self").symlink_to(str(os.getpid()))
-        self.place = Place(proc=str(self.proc))
+        self.place = SensePaths(proc=str(self.proc))
         self.processes = Processes(self.place)
         self.sense = Jupyter({"quiet_for": quiet_for}, self.place)
         self.now = 5000.0

@@ -17,12 +17,12 @@ from costguard.readers.host import errand
 from costguard.readers.host.errand_jobs import ProbeJob
 from costguard.readers.host.probe import Probe
 from costguard.readers.host.processes import Processes
-from costguard.readers.host.sense import NOT_YET, Activity, Moment, Place, Sight
+from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight
 from tests.unit.readers.host.servers import WITHIN, settle
 from tests.unit.readers.host.tree import look_as_reader
 
 SETTINGS: dict[str, object] = {"run": [], "user": "", "every": 30.0, "timeout": 10.0, "above": None}
-PLACE = Place()
+PLACE = SensePaths()
 NO_PROCESSES = Processes(PLACE)
 LOOK_SECONDS = 2.0
 

@@ -16,7 +16,7 @@ from costguard.readers.host.processes import (
     TURN_SECONDS,
     Processes,
 )
-from costguard.readers.host.sense import Place
+from costguard.readers.host.sense import SensePaths
 from tests.unit.readers.host.starved import starved
 from tests.unit.readers.host.tree import OWN, STEP, Tree
 
@@ -204,7 +204,7 @@ def test_a_proc_that_is_gone_is_unknown_and_comes_back(tree: Tree) -> None:
 
 def test_what_cannot_be_read_for_want_of_files_has_not_ended() -> None:
     """It is unknown until it can be read again, and nobody who is there is forgotten as if he had left."""
-    processes = Processes(Place())
+    processes = Processes(SensePaths())
     processes.look(0.0)
     with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as child:
         processes.look(STEP)
@@ -223,7 +223,7 @@ def test_what_cannot_be_read_for_want_of_files_has_not_ended() -> None:
 
 def test_real_processes_are_seen_at_the_next_look() -> None:
     """With the kernel's own numbers: one process, many at once (which takes a few looks), and threads that are none."""
-    processes = Processes(Place())
+    processes = Processes(SensePaths())
     processes.look(0.0)
     assert processes.unknown == ""
     own = processes.get(os.getpid())

@@ -19,7 +19,7 @@ from costguard.process.command_lines import command_lines
 from costguard.process.wire import to_line
 from costguard.readers.host.job import HostJob
 from costguard.readers.host.processes import Processes
-from costguard.readers.host.reader import ACTIVITIES_TOLD, Questions, Senses, now, serve
+from costguard.readers.host.reader import ACTIVITIES_TOLD, ActiveSenses, Questions, now, serve
 from costguard.readers.host.sense import Activity, Moment, Sight
 from tests.unit.readers.host.tree import Tree
 
@@ -50,7 +50,7 @@ class Scripted:
 
 def test_a_sense_that_fails_is_unknown_and_begins_anew(tmp_path: Path) -> None:
     """With where it failed and none of the words of the error: they may quote what is secret."""
-    senses = Senses(world(tmp_path))
+    senses = ActiveSenses(world(tmp_path))
     senses._add("other", Scripted(Sight(seen="fine"), Sight(seen="fine")))
     senses._settings = {**senses._settings, "other": {}}
     senses._add("terminals", Scripted(ValueError("token=hunter2")))
@@ -79,7 +79,7 @@ def test_a_sense_may_look_between_two_looks(tmp_path: Path) -> None:
             if at.boot > 55.0:
                 raise ValueError
 
-    senses, sense = Senses(world(tmp_path)), Wakes()
+    senses, sense = ActiveSenses(world(tmp_path)), Wakes()
     assert senses.wakes == float("inf")
     senses._add("terminals", sense)
     assert senses.wakes == 50.0
@@ -103,7 +103,7 @@ def test_it_looks_between_while_nothing_is_asked(tmp_path: Path) -> None:
             self.wakes = float("inf")
             os.close(end)  # the guard is gone, and the reader ends
 
-    senses = Senses(world(tmp_path))
+    senses = ActiveSenses(world(tmp_path))
     senses._add("terminals", Wakes())
     said: list[bytes] = []
     serve(senses, Questions(source), said.append)
@@ -114,14 +114,14 @@ def test_it_looks_between_while_nothing_is_asked(tmp_path: Path) -> None:
 
 def test_a_sense_that_this_version_does_not_have_is_unknown(tmp_path: Path) -> None:
     """Never quiet."""
-    senses = Senses(world(tmp_path)._replace(senses={"telepathy": {}}))
+    senses = ActiveSenses(world(tmp_path)._replace(senses={"telepathy": {}}))
     senses.look(now())
     assert "it failed (LookupError" in senses.sights["telepathy"].unknown
 
 
 def test_what_only_goes_on_is_not_news(tmp_path: Path) -> None:
     """A later moment of the same activity; anything else is."""
-    senses = Senses(world(tmp_path))
+    senses = ActiveSenses(world(tmp_path))
     one = Activity("ann on pts/3", "typed", 5.0, 6.0, "rest", "ann")
     seen = [
         Sight((one,)),
@@ -136,7 +136,7 @@ def test_what_only_goes_on_is_not_news(tmp_path: Path) -> None:
 
 def test_a_crowd_is_told_as_one(tmp_path: Path) -> None:
     """No answer grows without bound: the first are named, the others counted; and long texts are cut."""
-    senses = Senses(world(tmp_path))
+    senses = ActiveSenses(world(tmp_path))
     crowd = [
         Activity(f"user{number} on pts/{number}" + "x" * 999, "typed", 5.0, 6.0 + number, "rest")
         for number in range(99)
@@ -240,7 +240,7 @@ def test_a_sense_that_rests_misses_nothing(tmp_path: Path, seed: int) -> None:
     tree, chance, moved = Tree(tmp_path), random.Random(seed), [0]
     places = {"procfs": tree.place.proc, "sysfs": tree.place.sys, "devfs": tree.place.dev}
     job = job_of(chosen(effective.senses(Settings())), places)
-    rests, looks = Senses(job), Senses(job)
+    rests, looks = ActiveSenses(job), ActiveSenses(job)
     rested = 0
     for _ in range(400):
         happens(tree, chance, moved)

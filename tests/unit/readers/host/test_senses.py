@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import costguard.readers.host as package
-from costguard.readers.host.sense import Moment, Place, Sight
+from costguard.readers.host.sense import Moment, SensePaths, Sight
 from costguard.readers.host.senses import SENSES, SenseRow
 
 LOOK = ["self", "now", "processes"]
@@ -40,4 +40,4 @@ def test_values_are_plain() -> None:
     """What crosses a pipe is made of texts and numbers."""
     assert Sight() == ((), "", "")
     assert Moment(1.0, 2.0).boot == 1.0
-    assert Place().proc == "/proc"
+    assert SensePaths().proc == "/proc"

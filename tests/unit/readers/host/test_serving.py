@@ -13,7 +13,7 @@ import pytest
 from costguard.readers.host.inference import FAMILIES, family_of, ports_of, requests
 from costguard.readers.host.page import PageError
 from costguard.readers.host.processes import Processes
-from costguard.readers.host.sense import Moment, Place, Sight
+from costguard.readers.host.sense import Moment, SensePaths, Sight
 from costguard.readers.host.serving import LIST_RARELY_SECONDS, SERVERS_OF_A_USER, USUAL_PORTS, Serving, parts
 from tests.unit.readers.host.servers import WITHIN, Script, Server, answered, page, raw, settle, silence
 from tests.unit.readers.host.tree import look_as_reader
@@ -169,7 +169,7 @@ class World:
         for pid in ("1", str(os.getpid())):
             (self.proc / pid).symlink_to(f"/proc/{pid}")
         (self.proc / "self").symlink_to(str(os.getpid()))
-        self.place = Place(proc=str(self.proc), dev=str(self.dev))
+        self.place = SensePaths(proc=str(self.proc), dev=str(self.dev))
         self.processes = Processes(self.place)
         self.sense = Serving({"quiet_for": quiet_for, "urls": list(urls)}, self.place)
         self.patience = WITHIN

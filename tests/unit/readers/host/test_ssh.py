@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from costguard.readers.host.processes import Processes
-from costguard.readers.host.sense import Moment, Place, Sight
+from costguard.readers.host.sense import Moment, SensePaths, Sight
 from costguard.readers.host.ssh import EDITORS, KEPT_OPEN, NO_SESSION, READS, Ssh
 from tests.unit.readers.host.tree import Tree
 
@@ -263,7 +263,7 @@ def test_a_crowd_below_an_editor_takes_no_files(tmp_path: Path) -> None:
         try:
             assert editor.stdout is not None
             editor.stdout.readline()
-            sense, processes = Ssh(SETTINGS, Place()), Processes(Place())
+            sense, processes = Ssh(SETTINGS, SensePaths()), Processes(SensePaths())
             processes.look(0.0)
             before = len(os.listdir("/proc/self/fd"))
             for look in range(1, 3 + (KEPT_OPEN + 20) // READS):

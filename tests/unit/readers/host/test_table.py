@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.readers.host.sense import Moment, Place
+from costguard.readers.host.sense import Moment, SensePaths
 from costguard.readers.host.senses import SENSES
 from costguard.readers.host.table import FirstReadable
 from costguard.readers.host.text import read
@@ -85,10 +85,10 @@ def test_a_look_at_rest_asks_the_kernel_for_little() -> None:
 
     row = next(row for row in SENSES if row.name == "traffic")
     assert row.module == "traffic"
-    sense = Traffic({"network": 1e5, "disk": 2.5e5, "quiet_for": 300.0, "ignore": []}, Place())
+    sense = Traffic({"network": 1e5, "disk": 2.5e5, "quiet_for": 300.0, "ignore": []}, SensePaths())
     from costguard.readers.host.processes import Processes
 
-    processes = Processes(Place())
+    processes = Processes(SensePaths())
     for second in (100.0, 110.0):
         sense.look(Moment(second, 0.0), processes)
     before = opened()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from costguard.readers.host.processes import Processes
-from costguard.readers.host.sense import Moment, Place, Sight
+from costguard.readers.host.sense import Moment, SensePaths, Sight
 from costguard.readers.host.terminals import NO_TERMINAL, Terminals
 from tests.unit.readers.host.tree import look_as_reader
 
@@ -50,7 +50,7 @@ class World:
             (self.proc / str(own) / "stat").write_text(text)
         with contextlib.suppress(FileExistsError):
             (self.proc / "self").symlink_to(str(os.getpid()))
-        self.place = Place(proc=str(self.proc))
+        self.place = SensePaths(proc=str(self.proc))
         self.settings = {"quiet_for": QUIET, "users": [], "ignore_users": [], **settings}
         self.boot, self.wall = 1000.0, time.time()
         self.begin()

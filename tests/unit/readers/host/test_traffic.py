@@ -222,7 +222,7 @@ def test_what_cannot_be_read_is_unknown(world: World) -> None:
     world.net["eth0"][0] += 10 * MB
     world.tree.write("proc/1/net/dev", (world.tree.proc / "1/net/dev").read_text())
     sight = world.tree.look(world.sense)
-    assert sight.unknown == "the disks cannot be seen (another form than expected)"
+    assert sight.unknown == "the disks cannot be seen (an unexpected form)"
     (world.tree.proc / "1/net/dev").unlink()
     sight = world.tree.look(world.sense)
     assert "the network cannot be seen (No such file or directory)" in sight.unknown
@@ -359,15 +359,15 @@ def test_a_day_of_harmless_things(tmp_path: Path) -> None:
 
 DOWNLOAD = """
 from costguard.readers.host.processes import Processes
-from costguard.readers.host.sense import Moment, Place
+from costguard.readers.host.sense import Moment, SensePaths
 from costguard.readers.host.traffic import Traffic
 def serve(line):
     while line.recv(1): line.sendall(bytes(10_000_000))
 line, other = two_hosts(8080, serve)
 root = sys.argv[1]
 os.makedirs(root + "/1"); os.symlink(f"/proc/{os.getpid()}/net", root + "/1/net"); os.symlink("/proc/vmstat", root + "/vmstat")
-sense = Traffic({"network": 100e3, "disk": 1e12, "quiet_for": 300.0, "ignore": []}, Place(proc=root, sys=root))
-processes, now = Processes(Place(proc=root)), 1000.0
+sense = Traffic({"network": 100e3, "disk": 1e12, "quiet_for": 300.0, "ignore": []}, SensePaths(proc=root, sys=root))
+processes, now = Processes(SensePaths(proc=root)), 1000.0
 def look(moved):
     global now
     if moved:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 from costguard.readers.host.processes import Processes
-from costguard.readers.host.sense import Moment, Place, Sight
+from costguard.readers.host.sense import Moment, SensePaths, Sight
 
 if TYPE_CHECKING:
     from costguard.readers.host.sense import Sense
@@ -43,7 +43,7 @@ class Tree:
         self.proc, self.sys, self.etc = folder / "proc", folder / "sys", folder / "etc"
         for made in (self.proc, self.sys, self.etc):
             made.mkdir()
-        self.place = Place(str(self.proc), str(folder / "dev"), str(self.sys), str(self.etc), str(folder / "run"))
+        self.place = SensePaths(str(self.proc), str(folder / "dev"), str(self.sys), str(self.etc), str(folder / "run"))
         (self.etc / "passwd").write_text(
             f"root:x:0:0::/root:/bin/sh\nann:x:{os.getuid() or 1000}:0::/home/ann:/bin/sh\n"
         )
