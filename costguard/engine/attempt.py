@@ -156,7 +156,7 @@ def attempt_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
         finish(turn, "acted")
     elif event.status == "refused":
         _did_not_stop(turn, incident)
-        finish(turn, "cannot", event.detail)
+        _refused(turn, incident, event)
     else:
         attempt_failed(turn, incident, event.status, event.detail, event.at)
 
@@ -172,9 +172,21 @@ def _prepared(turn: Turn, incident: Incident, event: Outcome) -> None:
         turn.attempt = turn.attempt._replace(ready=True)
         turn.incident = hook_ended(turn.incident, event.at)._replace(receipt=event.receipt, hook_failed=failed)
     elif event.status == "refuse":
-        finish(turn, "cannot", event.detail)
+        _refused(turn, incident, event)
     else:
         attempt_failed(turn, incident, event.status, event.detail, event.at)
+
+
+def _refused(turn: Turn, incident: Incident, event: Outcome) -> None:
+    """A refusal is the last word on its action, not on one before it in the list that failed technically: that one is tried anew later."""
+    before = turn.rules.actions[: incident.link]
+    failed = next((link for link, action in enumerate(before) if turn.plans.verdict(action) != "another"), None)
+    if failed is None:
+        finish(turn, "cannot", event.detail)
+        return
+    detail = f"{incident.detail}; the next action, {incident.action}, was refused: {event.detail}"
+    turn.incident = turn.incident._replace(link=failed, action=before[failed], attempt=Attempt(), detail=detail)
+    _fail(turn, turn.incident, detail, event.at)
 
 
 def _did_not_stop(turn: Turn, incident: Incident) -> None:

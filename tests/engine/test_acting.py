@@ -222,6 +222,39 @@ def test_a_technical_failure_goes_down_the_list() -> None:
     assert gos(world) == ["stop"]
 
 
+@pytest.mark.parametrize("asked", ["before it", "as it was carried out"])
+def test_a_refused_fall_back_does_not_give_up_what_failed_technically(asked: str) -> None:
+    """A cloud that was away for an hour stops the machine afterwards, though the next action of the list is no way to end this bill."""
+    world = World(IDLE._replace(fallback=("shutdown",)), 1)
+    for _ in range(1500):
+        for effect in list(world.pending.values()):
+            if isinstance(effect, Prepare | Go | Check) and effect.action == "shutdown":
+                answers = {
+                    Prepare: "ready" if asked == "as it was carried out" else "refuse",
+                    Go: "refused",
+                    Check: "refuse",
+                }
+                world.answer(effect.id, answers[type(effect)])
+        if world.phase() == "FAILED":
+            break
+        world.settle(Go="failed")
+        world.tick(QUIET)
+    told = next(e for _, e in reversed(world.effects) if isinstance(e, Tell))
+    assert (told.kind, told.level, dict(told.facts)["action"]) == ("failed", "critical", "stop")
+    assert "shutdown, was refused: " in str(dict(told.facts)["error"])
+    before = len(gos(world))
+    world.run(2 * 3600.0, QUIET)
+    assert gos(world)[before] == "stop", "the cloud can be reached again"
+
+
+def test_a_refused_fall_back_is_the_last_word_where_its_plan_pointed_there() -> None:
+    """The first action did not fail: its plan said that another one ends this bill."""
+    world = World(IDLE._replace(fallback=("shutdown",)), 1)
+    world.tick(QUIET)
+    world.answer(next(iter(world.pending)), "another")
+    assert [until(world, "DONE", Prepare="refuse").kinds().count(kind) for kind in ("cannot", "failed")] == [1, 0]
+
+
 @pytest.mark.parametrize("grace", [0.0, 60.0, 600.0])
 def test_workers_that_cannot_start_are_retried_then_the_list_goes_on(grace: float) -> None:
     """A link that cannot be prepared is tried four times, then the next one is, then it has FAILED, aloud."""
