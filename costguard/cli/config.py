@@ -83,7 +83,7 @@ def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> N
     """Check FILE (or what `run` would read) and explain what it will do.
 
     Every problem is reported at once; the exit code is then 2. A channel without an address that can be used is a warning: the
-    file may be right, and checked where the address does not stand. Nothing is sent: that is `costguard notify test`.
+    file may be right, and its address on another machine. Nothing is sent; `costguard notify test` does that.
     """
     from costguard.config.addresses import no_warnings
     from costguard.config.load import ConfigurationError, load

@@ -30,9 +30,9 @@ def _aggregate(text: str) -> str:
 HELP = """\
 Run a command, watch the GPUs that it may use, and end it with all its processes when they are idle.
 
-Idle: every reading of the window was below the threshold. A GPU that cannot be read is never idle. Input, output and
-exit code are the command's own; 124 if it was ended because it was idle, 128+n if signal n ended it, 126 or 127 if it
-could not be run. TERM, INT, HUP and QUIT are passed on; the second one within half a minute ends the whole tree.
+Idle: every reading of the window was below the threshold. A GPU that cannot be read is never idle. Input and output are
+the command's own. So is the exit code, but for 124 when idle GPUs ended it, 128+n when signal n did, and 126 or 127 when
+it could not be run. TERM, INT, HUP and QUIT are passed on; a second one within half a minute ends the whole tree.
 """
 
 

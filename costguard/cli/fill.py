@@ -23,9 +23,10 @@ OF_WORK = frozenset({"gpus", "together", "directory", "variables", "log"})
 HELP = """\
 Run a command on every GPU that nobody uses, and end it at once when somebody else comes.
 
-A GPU is free when no process of anybody else is on it. Where that cannot be known, nothing is started. The command gets
-CUDA_VISIBLE_DEVICES, and TERM with all its processes when it has to make room, KILL after --grace. TERM, INT or HUP to
-costguard ends everything; then its exit code is 0. 2: wrong options; 3: no GPU can be used.
+A GPU is free when nobody else's process is on it. Where that is unknown, nothing is started. CUDA_VISIBLE_DEVICES tells
+the command its GPU. When it must make room, it and all its processes get TERM, and KILL after --grace. TERM, INT or HUP
+to costguard ends everything. Exit codes: 0 when told to end, or all work is done, 2 for wrong options, 3 when no GPU can
+be used.
 """
 
 

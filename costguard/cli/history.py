@@ -93,7 +93,7 @@ def command(
     png: str | None,
     state_dir: str | None,
 ) -> None:
-    """Show the hours of each day and every incident; with INCIDENT (its id, the end of it, or `last`) that one in detail.
+    """Show the hours of each day and every incident; with INCIDENT (an id, the end of one, or `last`) show that one in detail.
 
     It works without an agent; a running agent first writes what it has in memory. Exit code 3 when there is no history.
     """

@@ -48,8 +48,8 @@ def _verb(name: str, importer: Importer) -> click.Command:
 
     @click.command(
         name=name,
-        help=f"{importer.text}\n\nPrints it, or writes it to --output. What could not be carried over, or means another thing "
-        "here, is said on standard error and stands in the file. When FILE has an error nothing is written; the exit code is 2.",
+        help=f"{importer.text}\n\nPrints it, or writes it to --output. What could not be carried over, or means something "
+        "else here, is noted in the file and on standard error. When FILE has an error, nothing is written; the exit code is 2.",
         short_help=importer.text,
         epilog=examples(
             f"costguard import {name} {name.replace('-', '_')}.conf",

@@ -55,8 +55,8 @@ _WORDS = {"new": "write  ", "changed": "replace", "same": "same   ", "kept": "ke
 def install(*, dry_run: bool, force: bool, no_start: bool, root: str, given: tuple[str, ...]) -> None:
     """Make this installation of costguard a service that starts at every boot, in dry run until the configuration says live.
 
-    It writes a short configuration where there is none, the systemd unit, and completions for bash, zsh and fish. Run again
-    after an upgrade; what is as it should be stays. For root.
+    It writes a short configuration where there is none, the systemd unit, and completions for bash, zsh and fish. Run it again
+    after an upgrade; what is already right stays. For root.
     """
     from costguard.config.sample import short
 
@@ -102,7 +102,7 @@ def install(*, dry_run: bool, force: bool, no_start: bool, root: str, given: tup
 def uninstall(*, dry_run: bool, purge: bool, root: str) -> None:
     """Stop the service and remove every file that `costguard install` wrote, but not what somebody has changed since.
 
-    Configuration and history stay unless --purge is given. costguard itself is removed by what installed it. For root.
+    Configuration and history stay unless --purge is given. costguard itself is removed by whatever installed it. For root.
     """
     root = root.rstrip("/")
     _require_root(dry_run=dry_run, root=root)

@@ -78,7 +78,7 @@ def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool
     """Send a test message over every channel, also in dry run, and report the result of each.
 
     Nothing happens to the machine. Run it as the agent's user (with sudo), who may read the addresses. Exit code 1 when
-    a channel did not take the message. That nobody is at a terminal is no fault, if another channel took it.
+    a channel did not take the message. If another channel took it, it does not matter that nobody is at a terminal.
     """
     from costguard.config import load_effective
     from costguard.notify import tested

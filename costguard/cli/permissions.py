@@ -36,7 +36,7 @@ from costguard.tasks.api import Scheduler, policy_of
 def command(
     *, cloud: str | None, actions: tuple[Verb, ...], tag: bool, secret: str | None, policy: bool, as_json: bool
 ) -> None:
-    """Print the rights that costguard needs in the cloud, or of the scheduler of tasks, NAME: why, the policy that grants them, and the commands that bind it.
+    """Print the rights that costguard needs in the cloud (or from the scheduler) NAME: what each is for, the policy that grants them, and the commands that bind it.
 
     Without NAME it lists the installed plug-ins. It contacts nobody and changes nothing.
     """

@@ -55,9 +55,9 @@ LONGEST_SECONDS = 10 * 365 * 86400.0
 def command(out: str, interval: str, duration: str | None, sysfs: str, *, no_senses: bool) -> None:
     """Record what every GPU of this machine does to FILE, for `costguard replay`.
 
-    Load, signs of work, and what could not be read and why; what senses see, with names of users and programs (--no-senses
-    leaves that out); no policy and no decision. Ctrl-C ends it and leaves a complete
-    file. An existing file is never overwritten. On a machine without NVIDIA hardware it says so and exits with code 0.
+    That is load, signs of work, what could not be read and why, and what the senses see, with names of users and programs
+    (--no-senses leaves those out). It holds no policy and no decision. Ctrl-C ends it and leaves a complete file. An existing
+    file is never overwritten. On a machine without NVIDIA hardware it says so and exits with code 0.
     """
     from costguard.cli.hardware import nvidia_hardware
 

@@ -30,10 +30,10 @@ _POWERS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 HELP = """\
-Hold a share of the free memory of GPUs, and compute on it, until the duration is over or somebody ends it.
+Hold a share of the GPUs' free memory, and compute on it, until the duration is over or somebody ends it.
 
-For burn-in, for reservation, and as background work of `costguard fill`. It needs PyTorch, in costguard's Python or in that
-of --python. TERM or Ctrl-C releases the GPUs within a second. At the end it says how warm they got and what they drew. Exit
+For burn-in, to reserve GPUs, and as background work of `costguard fill`. It needs PyTorch, in costguard's Python or in that
+of --python. TERM or Ctrl-C releases the GPUs within a second. At the end it reports temperature and power of each. Exit
 codes: 0 when the time was over or somebody ended it, 1 when a GPU failed, 2 for wrong options, 3 without PyTorch or a GPU.
 """
 
