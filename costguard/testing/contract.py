@@ -11,11 +11,9 @@ a plug-in does with a service and an API that work is for its own tests.
 
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import combinations
 from typing import NamedTuple, get_args
 
@@ -38,6 +36,7 @@ from costguard.cloud.api import (
     settings_of,
     start_command,
 )
+from costguard.testing.web import Answer, Server
 
 PATIENCE = 20.0
 """Seconds in which a plug-in must have given up a metadata service that does not work."""
@@ -324,9 +323,18 @@ def check_unreachable_metadata(case: Case) -> None:
 
 def check_broken_metadata(case: Case) -> None:
     """Whatever the service answers, it becomes a CloudError or a sound answer; no other exception, and no guess."""
-    for status, body in ((200, b"garbage \xff\x00"), (200, b""), (200, b"[]"), (403, b"no"), (404, b""), (500, b"{}")):
-        with _server(status, body) as endpoint:
-            name, ask = next(iter(_questions(case, endpoint)))
+    said: list[Answer] = []
+    with Server(lambda _request: said[-1]) as server:
+        for status, body in (
+            (200, b"garbage \xff\x00"),
+            (200, b""),
+            (200, b"[]"),
+            (403, b"no"),
+            (404, b""),
+            (500, b"{}"),
+        ):
+            said.append(Answer(status, body))
+            name, ask = next(iter(_questions(case, server.url)))
             _error(f"{name} (answered {status} {body!r})", ask)
 
 
@@ -406,31 +414,3 @@ def _closed() -> Iterator[str]:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))  # bound, never listening: refused, and nobody else gets the number
         yield f"http://127.0.0.1:{taken.getsockname()[1]}"
-
-
-@contextmanager
-def _server(status: int, body: bytes) -> Iterator[str]:
-    """A service that gives everybody the same answer."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            """Answer."""
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        do_PUT = do_POST = do_GET  # noqa: N815 - the names that the base class looks for
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

@@ -20,8 +20,8 @@ import pytest
 import costguard_azure.testing as azure
 import costguard_gcp.testing as gcp
 from costguard.agent.journal import PREFIXES
+from costguard.testing.web import Answer
 from costguard_aws.testing import Api, FakeMachine, Imds, Nature
-from costguard_aws.testing.wire import Answer
 
 from .conftest import Agent
 from .test_agent import kill, ours, until_gone
@@ -82,7 +82,7 @@ class GatedApi(Api):
         """As the services, when the gate lets it."""
         if self.resets > 0:
             self.resets -= 1
-            reset(self._open)
+            reset(self.server.open)
             return None
         if b"Action=StopInstances" in body and b"DryRun" not in body:
             found: Answer | None = self.gate.pass_through(lambda: super(GatedApi, self).answer(headers, body))
@@ -458,7 +458,7 @@ def test_reset_at_the_request(aws: Aws) -> None:
     aws.gate.enter.clear()
     aws.start()
     assert aws.gate.arrived.wait(SENT_WITHIN), aws.log
-    reset(aws.api._open)
+    reset(aws.api.server.open)
     aws.gate.open()
     aws.wait("acted")
     assert aws.here.state == "stopped"

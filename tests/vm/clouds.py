@@ -17,9 +17,9 @@ import trustme
 
 import costguard_azure.testing as azure
 import costguard_gcp.testing as gcp
+from costguard.testing.web import Answer
 from costguard_aws.testing import Api, FakeMachine, Imds, Nature
 from costguard_aws.testing.machine import REGION
-from costguard_aws.testing.wire import Answer
 from costguard_azure.firmware import ASSET_TAG
 from tests.vm.guarded import DROP_IN, GPUS, Guarded
 from tests.vm.image import Image

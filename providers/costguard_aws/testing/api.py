@@ -7,20 +7,18 @@ instance stays so; a group refuses to shrink below its minimum; a denied right i
 (also for a dry run); a stop takes a while; request ids are unique. And the troubles of `Fault`.
 """
 
-import contextlib
 import re
-import socket
 import threading
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
+from costguard.testing.web import CUT, Answer, Server
+from costguard.testing.web import Request as WebRequest
 from costguard_aws.testing import secret_store, wire
 from costguard_aws.testing.secret_store import Kept
-from costguard_aws.testing.wire import Answer
 
 Kind = Literal[
     "throttle", "internal", "internal_after", "cut_before", "cut_after", "ignore", "silent", "expired", "skewed",
@@ -111,6 +109,9 @@ class Api:
     and by ARN.
     """
 
+    server: Server
+    """While it runs."""
+
     def __init__(self) -> None:
         self.denied: set[str] = set()
         self.slow = self.entering = 1
@@ -124,8 +125,6 @@ class Api:
         self._enter = 0
         self._lock = threading.Lock()
         self._moto = wire.Moto()
-        self._open: set[socket.socket] = set()
-        self.connections = 0  # since it began
         self._released = threading.Event()
 
     def fail(self, kind: Kind, action: str = "*", times: int = 1) -> None:
@@ -145,12 +144,6 @@ class Api:
             and (request.action in actions if actions else not request.action.startswith(_LOOKING))
         ]
 
-    def hang_up(self) -> None:
-        """Close every connection, as the services do with those that wait too long."""
-        for connection in list(self._open):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
-
     def state(self, number: str) -> str:
         """What an instance really is, whatever a look still sees."""
         known = self._moto.instance(number)
@@ -160,33 +153,27 @@ class Api:
     def running(self) -> Iterator["Api"]:
         """The services on a free port of loopback; the address for both is then in ``url``."""
         self._moto.reset()
-        server = ThreadingHTTPServer(("127.0.0.1", 0), wire.handler(self.answer, self._opened, self._open))
-        server.daemon_threads = True
-        self.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self._released.set()
-            server.shutdown()
-            server.server_close()
-            thread.join()
+        with Server(self._served) as self.server:
+            self.url = self.server.url
+            try:
+                yield self
+            finally:
+                self._released.set()
 
-    def _opened(self, connection: socket.socket) -> None:
-        self.connections += 1
-        self._open.add(connection)
+    def _served(self, request: WebRequest) -> Answer:
+        found = self.answer(request.headers, request.body)
+        return CUT if found is None else found._replace(headers={**wire.XML, **found.headers})
 
     def answer(self, headers: Mapping[str, str], body: bytes) -> Answer | None:
         """What becomes of one request; None: the connection is cut."""
-        stored = headers.get("X-Amz-Target") == secret_store.TARGET
+        stored = headers.get("x-amz-target") == secret_store.TARGET
         parameters = {} if stored else dict(parse_qsl(body.decode(), keep_blank_values=True))
         action = "GetSecretValue" if stored else parameters.get("Action", "")
         with self._lock:  # as the real services, one change of an instance at a time
             fault = self._fault(action, parameters)
             answer = self._outcome(action, parameters, fault, headers, body)
             status = answer.status if answer else 0
-            self.log.append(Request(action, parameters, headers.get("User-Agent", ""), status))
+            self.log.append(Request(action, parameters, headers.get("user-agent", ""), status))
         if fault == "silent":
             self._released.wait(30)
             return None
@@ -210,7 +197,7 @@ class Api:
         if fault == "bare":
             return Answer(407, b"")
         if action == "GetSecretValue":
-            return secret_store.answer(self.secrets, headers, body, fault)._replace(drips=fault == "drip")
+            return secret_store.answer(self.secrets, headers, body, fault)._replace(drips=float(fault == "drip"))
         if fault in _REFUSALS and fault != "internal_after":
             return wire.refusal(action, *_REFUSALS[fault])
         refused = self._denied(action) or self._refused(action, parameters)
@@ -225,7 +212,7 @@ class Api:
             return Answer(200, _PAGE)
         if fault == "huge_after":
             return answer._replace(body=answer.body + b" " * _HUGE)
-        return None if fault == "cut_after" else answer._replace(drips=fault == "drip")
+        return None if fault == "cut_after" else answer._replace(drips=float(fault == "drip"))
 
     def _denied(self, action: str) -> tuple[int, str, str] | None:
         if action not in self.denied:

@@ -8,12 +8,13 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import contextmanager
 from typing import NamedTuple
 
-_TTL = "X-aws-ec2-metadata-token-ttl-seconds"
-_TOKEN = "X-aws-ec2-metadata-token"  # noqa: S105 - the name of a header
+from costguard.testing.web import CUT, Answer, Request, Server
+
+_TTL = "x-aws-ec2-metadata-token-ttl-seconds"
+_TOKEN = "x-aws-ec2-metadata-token"  # noqa: S105 - the name of a header
 _PREFIX = "/latest/"
 
 
@@ -59,17 +60,24 @@ class Imds:
     @contextmanager
     def running(self) -> Iterator["Imds"]:
         """The service on a free port of loopback; its address is then in ``url``."""
-        server = _server(self)
-        self.url = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
-        thread.start()
-        try:
-            yield self
-        finally:
-            self._released.set()
-            server.shutdown()
-            server.server_close()
-            thread.join()
+        with Server(self._served) as server:
+            self.url = server.url
+            try:
+                yield self
+            finally:
+                self._released.set()
+
+    def _served(self, request: Request) -> Answer:
+        found = self.answer(request.method, request.path, request.headers)
+        self.log.append(Asked(request.method, request.path.removeprefix(_PREFIX), found[0] if found else 0))
+        if found is None:
+            return CUT
+        status, body = found
+        headers = {"Content-Type": "text/plain"}
+        headers |= {"Location": self.redirect} if status == 302 else {}
+        headers |= {"Via": "1.1 corporate-proxy"} if self.proxied else {}
+        headers |= {_TTL: request.headers[_TTL]} if request.method == "PUT" and status == 200 else {}
+        return Answer(status, body, headers, drips=self.drip, short=self.cut)
 
     def answer(self, method: str, target: str, headers: Mapping[str, str]) -> tuple[int, bytes] | None:
         """Status and body; None for silence."""
@@ -100,7 +108,7 @@ class Imds:
         if self.token_lost:
             self._released.wait(self.wait)
             return None
-        if headers.get("X-Forwarded-For"):
+        if headers.get("x-forwarded-for"):
             return 403, b"Forbidden"
         life = headers.get(_TTL, "")
         if not life.isdigit() or not 1 <= int(life) <= 21600:
@@ -117,47 +125,3 @@ class Imds:
         below = {key.removeprefix(folder) for key in self.values if key.startswith(folder)}
         names = {name.partition("/")[0] + ("/" if "/" in name else "") for name in below}
         return (200, "\n".join(sorted(names)).encode()) if names else (404, b"Not Found")
-
-
-def _server(imds: Imds) -> ThreadingHTTPServer:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            """Answer one question."""
-            answer = imds.answer(self.command, self.path, dict(self.headers))
-            imds.log.append(Asked(self.command, self.path.removeprefix(_PREFIX), answer[0] if answer else 0))
-            if answer is None:
-                self.close_connection = True
-                return
-            status, body = answer
-            self.send_response(status)
-            self.send_header("Content-Type", "text/plain")
-            self.send_header("Content-Length", str(len(body)))
-            if status == 302:
-                self.send_header("Location", imds.redirect)
-            if imds.proxied:
-                self.send_header("Via", "1.1 corporate-proxy")
-            if self.command == "PUT" and status == 200:
-                self.send_header(_TTL, self.headers[_TTL])
-            self.end_headers()
-            self.close_connection = imds.cut > 0
-            self._pour(body[: len(body) - imds.cut])
-
-        def _pour(self, body: bytes) -> None:
-            """All at once, or byte by byte until nobody listens any more."""
-            if not imds.drip:
-                self.wfile.write(body)
-                return
-            with suppress(OSError):
-                for byte in body:
-                    self.wfile.write(bytes((byte,)))
-                    time.sleep(imds.drip)
-
-        do_PUT = do_GET
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-    return Server(("127.0.0.1", 0), Handler)

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from costguard_aws.testing.wire import Answer
+from costguard.testing.web import Answer
 
 TARGET = "secretsmanager.GetSecretValue"
 _SCOPE = re.compile(r"AWS4-HMAC-SHA256 Credential=ASIAFAKE/\d{8}/([a-z0-9-]+)/secretsmanager/aws4_request, ")
@@ -30,13 +30,12 @@ class Kept(NamedTuple):
 
 def answer(kept: Mapping[str, Kept], headers: Mapping[str, str], body: bytes, fault: str) -> Answer:
     """What becomes of one request; ``kept`` by name and by ARN. An internal error quotes the secret, as no service should."""
-    given = {name.lower(): value for name, value in headers.items()}
-    scope = _SCOPE.match(given.get("authorization", ""))
+    scope = _SCOPE.match(headers.get("authorization", ""))
     asked = json.loads(body)
     found = kept.get(str(asked.get("SecretId")))
-    if given.get("content-type") != "application/x-amz-json-1.1" or set(asked) != {"SecretId"}:
+    if headers.get("content-type") != "application/x-amz-json-1.1" or set(asked) != {"SecretId"}:
         return _said(400, "SerializationException", "malformed")
-    if scope is None or given.get("x-amz-security-token") != "fake-token":
+    if scope is None or headers.get("x-amz-security-token") != "fake-token":
         return _said(400, "UnrecognizedClientException", "The security token included in the request is invalid.")
     if fault in _REFUSALS:
         return _said(*_REFUSALS[fault])

@@ -4,16 +4,14 @@ Sources: EC2 API reference "Making requests" (errors below ``Response``), Auto S
 errors" (below ``ErrorResponse``), and the shapes of `botocore`'s service models.
 """
 
-import contextlib
 import functools
-import socket
-import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, NamedTuple
 from xml.etree import ElementTree as ET
 from xml.sax.saxutils import escape
+
+from costguard.testing.web import Answer
 
 if TYPE_CHECKING:
     from costguard_aws.testing.api import Nature, SpotPrice
@@ -21,13 +19,7 @@ if TYPE_CHECKING:
 _NAMESPACE = "http://ec2.amazonaws.com/doc/2016-11-15/"
 
 
-class Answer(NamedTuple):
-    """Status and body. ``drips``: one byte of it a second."""
-
-    status: int
-    body: bytes
-    drips: bool = False
-    headers: Mapping[str, str] = {"Content-Type": "text/xml;charset=UTF-8"}
+XML: Mapping[str, str] = {"Content-Type": "text/xml;charset=UTF-8"}
 
 
 class Known(NamedTuple):
@@ -125,60 +117,6 @@ def _hibernating(region: str) -> frozenset[str]:
     return frozenset(
         kind["InstanceType"] for kind in backend.describe_instance_types() if kind.get("HibernationSupported")
     )
-
-
-def handler(
-    answer: Callable[[Mapping[str, str], bytes], Answer | None],
-    opened: Callable[[socket.socket], None],
-    open_ones: set[socket.socket],
-) -> type[BaseHTTPRequestHandler]:
-    """A handler that keeps connections open, as the real services do, and cuts them where there is no answer."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        wbufsize = -1  # one write for head and body: two would wait for each other
-
-        def setup(self) -> None:
-            """Remember the connection."""
-            super().setup()
-            opened(self.connection)
-
-        def finish(self) -> None:
-            """Forget it."""
-            open_ones.discard(self.connection)
-            super().finish()
-
-        def do_POST(self) -> None:
-            """Answer one request."""
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-            found = answer(dict(self.headers), body)
-            if found is None:
-                self.close_connection = True
-                with contextlib.suppress(OSError):
-                    self.connection.shutdown(socket.SHUT_RDWR)
-                return
-            self.send_response(found.status)
-            for name, value in found.headers.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(found.body)))
-            self.end_headers()
-            if found.drips:
-                self._drip(found.body)
-            else:
-                self.wfile.write(found.body)
-
-        def _drip(self, body: bytes) -> None:
-            """Until nobody listens any more."""
-            with contextlib.suppress(OSError):
-                for byte in body:
-                    self.wfile.write(bytes((byte,)))
-                    self.wfile.flush()
-                    time.sleep(1.0)
-
-        def log_message(self, *_: object) -> None:
-            """Nothing."""
-
-    return Handler
 
 
 def is_group(action: str) -> bool:

@@ -20,7 +20,6 @@ The server needs ``trustme`` (a development dependency), which is imported when 
 
 from costguard_azure.testing.azure import FakeAzure
 from costguard_azure.testing.faults import Fault, Faults
-from costguard_azure.testing.server import Entry
 from costguard_azure.testing.world import Disk, LockOn, ScaleSet, World
 
-__all__ = ["Disk", "Entry", "FakeAzure", "Fault", "Faults", "LockOn", "ScaleSet", "World"]
+__all__ = ["Disk", "FakeAzure", "Fault", "Faults", "LockOn", "ScaleSet", "World"]

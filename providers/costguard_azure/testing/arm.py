@@ -8,10 +8,10 @@ import uuid
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from costguard.testing.web import CUT, Answer, Request
 from costguard_azure.testing import documents
 from costguard_azure.testing.faults import Fault, Faults
 from costguard_azure.testing.limits import Bucket
-from costguard_azure.testing.server import Answer, Request
 from costguard_azure.testing.world import World
 
 COMPUTE = frozenset(("2024-07-01", "2024-11-01", "2025-04-01", "2025-11-01", "2026-04-01"))
@@ -124,7 +124,7 @@ class Arm:
             case "error":
                 return _error(fault.status, fault.code, fault.message)
             case "cut_before":
-                return Answer(0, cut=True)
+                return CUT
             case "cut_after":
                 return self._act(route, request)._replace(cut=True)
             case "nothing":
@@ -135,7 +135,7 @@ class Arm:
             case "slow":
                 return self._act(route, request)._replace(delay=fault.seconds)
             case "drip":
-                return self._act(route, request)._replace(drips=True)
+                return self._act(route, request)._replace(drips=1.0)
             case "garbage":
                 return Answer(200, b"<html>a proxy's page</html>")
 
@@ -222,7 +222,7 @@ class Arm:
         headers = {"Location": url, "Retry-After": "1"}
         if world.style == "async":
             headers["Azure-AsyncOperation"] = url
-        return Answer(202, None, headers)
+        return Answer(202, b"", headers)
 
     def _granted(self, right: str) -> bool:
         def matches(patterns: list[str]) -> bool:

@@ -3,14 +3,15 @@
 import os
 import ssl
 import tempfile
+from collections.abc import Callable
 from typing import Any, Self
 
 from costguard.cloud.api import Site
+from costguard.testing.web import Answer, Request, Server
 from costguard_azure.firmware import ASSET_TAG
 from costguard_azure.testing.arm import Arm
 from costguard_azure.testing.faults import Faults
 from costguard_azure.testing.imds import Imds
-from costguard_azure.testing.server import Entry, Server
 from costguard_azure.testing.vault import Vault
 from costguard_azure.testing.world import World
 
@@ -28,18 +29,27 @@ class FakeAzure:
         self.world = world or World()
         self._faster, self._address = faster, address
         self.faults = Faults()
-        self.log: list[Entry] = []
+        self.log: list[Request] = []
         self._folder = tempfile.TemporaryDirectory(prefix="costguard-azure-")
         self.folder = self._folder.name
 
     def __enter__(self) -> Self:
         arm, self._trusted = Arm(self.world, self.faults), self._tls()
-        self._imds = Server("imds", Imds(self.world, self.faults, self._faster).respond, self.log, None)
-        self._arm = Server("arm", arm.respond, self.log, self._trusted)
+        self._imds = self._server("imds", Imds(self.world, self.faults, self._faster).respond, None)
+        self._arm = self._server("arm", arm.respond, self._trusted)
         arm.url = self._address or self._arm.url
-        self._vault = Server("vault", Vault(self.world, self.faults).respond, self.log, self._trusted)
+        self._vault = self._server("vault", Vault(self.world, self.faults).respond, self._trusted)
         self._files()
         return self
+
+    def _server(
+        self, name: str, respond: Callable[[Request], tuple[str, Answer]], tls: ssl.SSLContext | None
+    ) -> Server:
+        def answer(request: Request) -> Answer:
+            operation, found = respond(request)
+            return found._replace(operation=operation)
+
+        return Server(answer, tls=tls, name=name, log=self.log, drips_head=True).start()
 
     def __exit__(self, *_: object) -> None:
         self._imds.close()
@@ -71,7 +81,7 @@ class FakeAzure:
         procfs, sysfs = os.path.join(self.folder, "proc"), os.path.join(self.folder, "sys")
         return Site(dict(DMI), {**self.settings, **settings}, self.environ, procfs, sysfs)
 
-    def sent(self, *operations: str) -> list[Entry]:
+    def sent(self, *operations: str) -> list[Request]:
         """The log of these operations."""
         return [entry for entry in self.log if entry.operation in operations]
 

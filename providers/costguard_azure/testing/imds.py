@@ -3,9 +3,9 @@
 import time
 from typing import Any
 
+from costguard.testing.web import CUT, Answer, Request
 from costguard_azure.testing.faults import Fault, Faults
 from costguard_azure.testing.limits import Bucket
-from costguard_azure.testing.server import Answer, Request
 from costguard_azure.testing.world import World
 
 VERSIONS = frozenset(("2021-11-15", "2021-12-13", "2023-07-01", "2023-11-15", "2024-03-15", "2025-04-07"))
@@ -73,13 +73,13 @@ class Imds:
     def _answer(self, operation: str, path: str, request: Request) -> Answer:
         fault = self._faults.take(operation)
         answer = self._meet(fault, operation, path, request)
-        return answer._replace(drips=fault is not None and fault.kind == "drip")
+        return answer._replace(drips=1.0 if fault is not None and fault.kind == "drip" else 0.0)
 
     def _meet(self, fault: Fault | None, operation: str, path: str, request: Request) -> Answer:
         delay = 0.0
         if fault is not None:
             if fault.kind in {"cut_before", "cut_after"}:
-                return Answer(0, cut=True)
+                return CUT
             if fault.kind in {"slow", "drip"}:
                 delay = fault.seconds
             elif fault.kind == "garbage":

@@ -3,8 +3,8 @@
 Sources: REST reference "Get Secret"; Azure documentation "Key Vault REST API error codes".
 """
 
+from costguard.testing.web import CUT, Answer, Request
 from costguard_azure.testing.faults import Faults
-from costguard_azure.testing.server import Answer, Request
 from costguard_azure.testing.world import World
 
 VERSIONS = frozenset(("7.3", "7.4", "7.5"))
@@ -29,7 +29,7 @@ class Vault:
         world, fault = self._world, self._faults.take("secret")
         if fault is not None:
             if fault.kind in {"cut_before", "cut_after"}:
-                return Answer(0, cut=True)
+                return CUT
             if fault.kind == "garbage":
                 return Answer(200, f"<html>{next(iter(world.secrets.values()), '')}</html>".encode())
             if fault.kind == "throttle":
@@ -50,7 +50,7 @@ class Vault:
             200, {"value": world.secrets[name], "id": f"https://v/secrets/{name}/1", "attributes": {"enabled": True}}
         )
         late = fault.seconds if fault is not None and fault.kind == "slow" else 0.0
-        return answer._replace(delay=late, drips=fault is not None and fault.kind == "drip")
+        return answer._replace(delay=late, drips=1.0 if fault is not None and fault.kind == "drip" else 0.0)
 
 
 def _error(status: int, code: str, message: str) -> Answer:

@@ -17,13 +17,13 @@ Faults are scripted with `Fault`; ``api.requests`` logs what came, ``api.effects
 `Machine` is the one machine both speak of; `firmware` writes the files under ``/sys`` and ``/proc`` it would have.
 """
 
+from costguard.testing.web import Request
 from costguard_gcp.testing.api import ComputeApi, Fault
 from costguard_gcp.testing.discovery import NotInDiscoveryError
 from costguard_gcp.testing.firmware import firmware
 from costguard_gcp.testing.machine import Group, LocalSsd, Machine
 from costguard_gcp.testing.metadata import MetadataServer
 from costguard_gcp.testing.secret_store import SecretApi
-from costguard_gcp.testing.server import Request
 
 __all__ = [
     "ComputeApi",

@@ -8,11 +8,11 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
+from costguard.testing.web import CUT, Answer, Request, Server
 from costguard_gcp.testing import resources
 from costguard_gcp.testing.discovery import NotInDiscoveryError, Route, compute_v1
 from costguard_gcp.testing.machine import Machine
 from costguard_gcp.testing.metadata import TOKEN
-from costguard_gcp.testing.server import Answer, Request, Server
 
 Kind = Literal[
     "deny",
@@ -89,7 +89,7 @@ class ComputeApi(Server):
         on_project: Iterable[str] = (),
         context: ssl.SSLContext | None = None,
     ) -> None:
-        super().__init__(self._answer, context=context)
+        super().__init__(self._answer, tls=context, host="localhost" if context else "127.0.0.1")
         self.machine = machine
         self.granted = {f"compute.instances.{word}" for word in granted}
         self.on_project = set(on_project)
@@ -129,11 +129,13 @@ class ComputeApi(Server):
             self.troubles.append(str(error))
             return _error(500, "standInError", str(error))
         if fault and fault.kind == "cut_after":
-            return Answer(0, cut=True)
+            return CUT
         if fault and fault.kind == "fail_but_act":
             return _error(500, "backendError", "Internal error.")
         kind = {"Content-Type": "application/json; charset=UTF-8"}
-        return Answer(200, json.dumps(said).encode(), kind, drips=fault is not None and fault.kind == "drip")
+        return Answer(
+            200, json.dumps(said).encode(), kind, drips=1.0 if fault is not None and fault.kind == "drip" else 0.0
+        )
 
     def _fault(self, route: Route) -> Fault | None:
         for index, fault in enumerate(self.faults):
@@ -279,7 +281,7 @@ def _early(fault: Fault | None, denial: tuple[str, str]) -> Answer | None:
     """Faults that keep the request from being looked at."""
     kind = fault.kind if fault else None
     if kind == "cut_before":
-        return Answer(0, cut=True)
+        return CUT
     if kind in {"error_500", "error_503"}:
         return _error(int(kind[-3:]), "backendError", "Internal error.")
     if kind == "throttle_403":

@@ -6,8 +6,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from costguard.testing.web import Answer, Request, Server
 from costguard_gcp.testing.machine import Machine
-from costguard_gcp.testing.server import Answer, Request, Server
 
 ROOT = "/computeMetadata/v1/"
 TOKEN = "ya29.token-of-the-stand-in"  # noqa: S105 - no secret, nothing accepts it but the stand-in
@@ -49,7 +49,9 @@ class MetadataServer(Server):
         if not request.path.startswith(ROOT) or set(request.query) - _KNOWN:
             return Answer(400, b"", headers)
         self._wait(request)
-        return self._found(request, headers)._replace(drips=self.drips and request.path.endswith("/token"))
+        return self._found(request, headers)._replace(
+            drips=1.0 if self.drips and request.path.endswith("/token") else 0.0
+        )
 
     def _wait(self, request: Request) -> None:
         """Hold a request with ``wait_for_change`` until the value differs from ``last_etag``."""

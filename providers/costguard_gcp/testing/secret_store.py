@@ -8,9 +8,9 @@ import json
 import time
 from typing import NamedTuple
 
+from costguard.testing.web import Answer, Request, Server
 from costguard_gcp.testing.machine import Machine
 from costguard_gcp.testing.metadata import TOKEN
-from costguard_gcp.testing.server import Answer, Request, Server
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 

@@ -81,10 +81,10 @@ def test_a_warm_session_is_fast(here: FakeMachine) -> None:
     """The facts opened the connection and asked everything; what is left is one request on it."""
     with opened(here) as session:
         facts = session.facts("stop")
-        connections, asked = here.api.connections, len(here.api.log)
+        connections, asked = here.api.server.connections, len(here.api.log)
         assert session.execute("stop", facts, TICKET).status == "accepted"
         assert connections > 0
-        assert (here.api.connections, [request.action for request in here.api.log[asked:]]) == (
+        assert (here.api.server.connections, [request.action for request in here.api.log[asked:]]) == (
             connections,
             ["StopInstances"],
         )
@@ -128,7 +128,7 @@ def test_a_connection_that_waited_too_long(here: FakeMachine) -> None:
     """The countdown was longer than the service keeps a silent connection: another one is opened, nothing is doubled."""
     with opened(here) as session:
         facts = session.facts("stop")
-        here.api.hang_up()
+        here.api.server.hang_up()
         assert session.execute("stop", facts, TICKET).status == "accepted"
     assert len(here.api.calls()) == 1
 

@@ -256,7 +256,7 @@ def test_the_stand_in_hides_tokens_in_recursive_answers(world: World) -> None:
 
 def _asked(path: str, query: dict[str, str] | None = None, headers: dict[str, str] | None = None) -> Request:
     given = {"metadata-flavor": "Google"} if headers is None else headers
-    return Request("GET", f"/computeMetadata/v1/{path}", query or {}, given, b"", 0.0)
+    return Request("GET", f"/computeMetadata/v1/{path}", query or {}, given, b"", 0.0, 1)
 
 
 def test_prices_are_estimates_with_a_source(world: World) -> None:

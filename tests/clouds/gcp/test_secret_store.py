@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from costguard.cloud.api import CloudError
+from costguard.testing.web import Answer
 from costguard_gcp import PROVIDER
 from costguard_gcp.secret_store import SecretStore
 from costguard_gcp.testing import SecretApi
 from costguard_gcp.testing.secret_store import BUSY, DENIED, DISABLED, NO_VERSION, Refusal
-from costguard_gcp.testing.server import Answer
 from tests.clouds.gcp.conftest import World
 from tests.clouds.telling import CANARY, NO_PLACE, Told, chat, tell
 

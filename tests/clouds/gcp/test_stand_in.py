@@ -33,7 +33,7 @@ def ask(world: World, method: str, path: str, body: bytes = b"", token: str | No
         ("POST", f"{ME}/stop", b"{}", 400, "invalid"),
         ("POST", f"{ME}/testIamPermissions", b'{"permission": []}', 400, "invalid"),
         ("POST", f"{ME}/testIamPermissions", b"nonsense", 400, "invalid"),
-        ("PUT", f"{ME}/stop", b"", 501, ""),
+        ("PUT", f"{ME}/stop", b"", 404, "notFound"),
         ("POST", f"{ME}/halt", b"", 404, "notFound"),
         ("GET", "/compute/v1/projects/ml-project/zones/US/instances/trainer-1", b"", 404, "notFound"),
         ("GET", ME.replace("trainer-1", "trainer-2"), b"", 404, "notFound"),
@@ -43,12 +43,6 @@ def ask(world: World, method: str, path: str, body: bytes = b"", token: str | No
 )
 def test_requests_are_checked(world: World, method: str, path: str, body: bytes, status: int, reason: str) -> None:
     """Paths, parameters and bodies as the document has them."""
-    if status == 501:  # http.server's own answer has no JSON
-        connection = http.client.HTTPConnection(world.api.url.removeprefix("http://"), timeout=5)
-        connection.request(method, path)
-        assert connection.getresponse().status == status
-        connection.close()
-        return
     assert ask(world, method, path, body) == (status, reason)
 
 
