@@ -191,6 +191,8 @@ class Drawing:
             self.canvas.area(Box(left + GAP, bottom - 1.0, left + GAP + room, bottom + TEXT + 1.0), self.palette.paper)
             self.canvas.text(left + 2 * GAP, bottom, words)
             return
+        if band.kind == bands.OFF:  # beside it the machine was on, or nobody knows; the legend has it, too
+            return
         for place, (begin, end) in enumerate(free):
             if abs(end - left) < 1.0 and end - begin >= room:
                 self.canvas.text(end - room + GAP, bottom, words)

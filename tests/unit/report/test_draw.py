@@ -96,6 +96,14 @@ def test_nothing_overlaps_and_nothing_is_cut(width: float, gpus: int, hours: flo
         assert apart, f"{words!r} lies on {others!r}"
 
 
+@pytest.mark.parametrize(("hours", "times_named"), [(6.0, 2), (24 * 35.0, 1)])
+def test_machine_off_stands_on_that_time_alone(hours: float, times_named: int) -> None:
+    """Beside it the machine ran, or nobody knows: a narrow one has its name in the legend alone."""
+    off = Band(bands.OFF, SINCE + 3600.0, SINCE + 4 * 3600.0, "machine off")
+    sheet = draw.picture(timeline(MIXED, hours=hours, bands=(off,)), 960.0, LIGHT)
+    assert [words for words, _ in sheet.texts].count("machine off") == times_named
+
+
 @pytest.mark.parametrize("palette", [LIGHT, DARK])
 def test_unknown_is_never_drawn_as_a_load(palette: Palette) -> None:
     """Neither as zero nor as anything: of a GPU that nobody could read there is no pixel in the colour of a load."""
