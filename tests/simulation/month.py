@@ -164,20 +164,22 @@ def _takes(channel: dict[str, Any], draft: Draft) -> bool:
     return channel["level"] == "info" or draft.level == "critical"
 
 
-def live(machine: str, mode: str, folder: Path, seed: int = 1) -> Month:
+def live(machine: str, mode: str, folder: Path, seed: int = 1, days: float = DAYS, **policy: Any) -> Month:
     """One machine's month; a machine that was stopped is started again shortly before its next work."""
     phases = list(MACHINES[machine](random.Random(seed))) if machine != "forgotten on Friday" else None
     script = phases if phases is not None else [*_take(forgotten(random.Random(seed)), 12)]
     postbox = Postbox(machine, folder)
     world = World(Machine(4, iter(script)), seed=seed, start_wall=MONDAY + 20.0, uptime=20.0)
-    config = effective(mode=mode, interval=120.0, price_per_hour=PRICE, currency="USD", unused_after=4 * HOUR)
+    config = effective(
+        {"interval": 120.0, **policy}, mode=mode, price_per_hour=PRICE, currency="USD", unused_after=4 * HOUR
+    )
     config["notify"] = {
         "local": ["wall"], "attempts": 3, "channels": CHANNELS, "summary": "weekly", "dry_run": "few", "armed": False,
     }  # fmt: skip
-    world.at(DAYS * DAY, lambda: None)
-    while world.now < DAYS * DAY:
+    world.at(days * DAY, lambda: None)
+    while world.now < days * DAY:
         host = SimHost(world=world, watch=postbox)
-        world.at(DAYS * DAY, lambda host=host: host.signal("TERM"))  # type: ignore[misc] # mypy knows no type of a default
+        world.at(days * DAY, lambda host=host: host.signal("TERM"))  # type: ignore[misc] # mypy knows no type of a default
         try:
             Loop(host, config, world.start()).run()
             host.die()

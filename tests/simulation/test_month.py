@@ -89,6 +89,20 @@ def test_a_month_of_messages(machine: str, mode: str, tmp_path: Path) -> None:
     the_page_shows_every_message_of_the_channels(month)
 
 
+@pytest.mark.thorough
+@pytest.mark.timeout(580)
+@pytest.mark.parametrize(
+    ("window", "rule", "warnings"), [(1.0, "share", (20, 45)), (4.0, "share", (1, 6)), (4.0, "unbroken", (0, 0))]
+)
+def test_how_often_a_machine_that_serves_warns(
+    window: float, rule: str, warnings: tuple[int, int], tmp_path: Path
+) -> None:
+    """In two weeks, without a look at its requests: what docs/from-dry-run-to-live.md says of the window."""
+    summary.keep(str(tmp_path), MONDAY, MONDAY)
+    month = live("serving", "live", tmp_path, days=14.0, interval=10.0, kill_duration=window * 3600.0, window_rule=rule)
+    assert warnings[0] <= sum(letter.kind == "warning" for letter in month.letters) <= warnings[1]
+
+
 def test_the_weeks_of_a_machine_that_is_always_watched_have_seven_days(tmp_path: Path) -> None:
     """To the second, with the money of each; the first week begins where the watching began, before the first question."""
     month = live("never used", "dry-run", tmp_path)
