@@ -23,11 +23,18 @@ _BARE = re.compile(
 """An address without its scheme, whose path holds something like a key."""
 
 _KEYS = r"(?:api|access|private|account|storage|shared|master|signing|encryption)[_-]?key"
+_SPOKEN_KEYS = _KEYS.replace("[_-]", "[ _-]")
 _NAMES = rf"(?:token|secret|passw(?:or)?d|passphrase|pwd|{_KEYS}|signature)"
 _CLIENTS = r"(?:mysql|mariadb|sshpass)[\w-]*"
 """Programs that take a password right after ``-p``."""
 
 _VALUE = r"(?:\"[^\"]*\"|'[^']*'|[^\s&\"',;]+)"
+_UNLIKE_A_WORD = r"(?=[^\s]*(?:\d|[^\W\d_][A-Z]|[^\w\s.,;:!?)\]}'\"-]))(?![-(\[<>=:/~])[^\s&\"',;]{3,}"
+"""What stands right after *password* and is no word of a sentence: it has a digit, a capital inside, or a sign."""
+
+_MADE_UP_WORD = r"(?=[\w+/=-]*\d)(?=[\w+/=-]*[A-Za-z])[\w+/=-]{16,}"
+_IN_CAPITALS = "(?:TOKEN|SECRET|PASSW(?:OR)?D|KEY)"
+
 _SECRETS = (
     re.compile(r"(?P<keep>-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----).*?(?P<end>-----END|\Z)", re.DOTALL),
     re.compile(r"(?P<keep>\bauthorization[\"']?:\s*[\"']?)[^\s\"']+(\s+[^\s\"']+)?(?P<end>)", re.IGNORECASE),
@@ -44,6 +51,13 @@ _SECRETS = (
     re.compile(
         rf"(?P<keep>(?<!\S)[\"'\[(]*--?[\w-]{{0,64}}?{_NAMES}[\w-]{{0,64}}[\"']?,?\s+){_VALUE}(?P<end>)", re.IGNORECASE
     ),
+    re.compile(
+        rf"(?i:(?P<keep>\b(?:passw(?:or)?d|passphrase|pwd)[\"']?\s+(?:(?:is|was)\s+)?)){_UNLIKE_A_WORD}(?P<end>)"
+    ),
+    re.compile(
+        rf"(?P<keep>(?<![\w-])[A-Z][A-Z\d]*_(?:[A-Z\d]+_)*{_IN_CAPITALS}(?:_[A-Z\d]+)*\s+){_UNLIKE_A_WORD}(?P<end>)"
+    ),
+    re.compile(rf"(?i:(?P<keep>\b(?:token|{_SPOKEN_KEYS})\s+(?:is\s+)?)){_MADE_UP_WORD}(?P<end>)"),
     re.compile(r"(?P<keep>\b(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)\s+/)[^\s\"']+(?P<end>)"),
     re.compile(r"(?P<keep>(?:\burl|:path):?\s+[\"']?/)[^\s\"']+(?P<end>)", re.IGNORECASE),
     re.compile(

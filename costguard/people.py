@@ -25,7 +25,7 @@ def _named(uid: int) -> str:
     lookup = threading.Thread(target=_look_up, args=(uid, found), daemon=True)
     lookup.start()
     lookup.join(LOOKUP_SECONDS)
-    name = "".join(c for c in "".join(found[:1]) if c.isprintable() and c not in "()")[:64]
+    name = "".join(c for c in "".join(found[:1]) if c.isprintable() and c not in "()`")[:64]
     return f"uid {uid} ({name})" if name else f"uid {uid}"
 
 

@@ -51,10 +51,10 @@ class HookRunner(Part[ActionAnswer]):
         config: Mapping[str, Any],
         report: Report,
         record: Record,
-        tell: Callable[[str], None],
+        tell: Callable[[str, str], None],
         kept: object = None,
     ) -> None:
-        """``tell`` says something to people. ``kept``: what an earlier guard of this boot had to run, each once for its occasion."""
+        """``tell`` says something to people, once under each name. ``kept``: what an earlier guard of this boot had to run, each once for its occasion."""
         super().__init__(host, "act", ActionAnswer, report)
         self._record, self._tell = record, tell
         self._waiting: deque[Occasion] = deque(maxlen=WAITING_LIMIT)
@@ -156,4 +156,4 @@ class HookRunner(Part[ActionAnswer]):
         self._record(one, status, detail)
         self._report(f"hooks.{one.step}", f"hooks.{one.step}: {detail}" if status == "failed" else None)
         if one.step == "undo" and status == "failed" and for_good:
-            self._tell(f"the machine goes on, but {detail}: {STILL_DRAINED}")
+            self._tell(f"undo-{one.name}", f"the machine goes on, but {detail}: {STILL_DRAINED}")

@@ -359,13 +359,17 @@ class Loop:
     def _heed_lease(self, now: Instant) -> None:
         """Say aloud, once, that a lease does not count: whoever counts on its date would learn that from the bill."""
         waits = now.synced is False and now.boot >= CLOCK_SET_WITHIN_SECONDS
-        if waits and "clock" not in self.troubles:
-            self._remark(LEASE_WAITS)
+        if waits:
+            self._remark("clock", LEASE_WAITS)
+        else:
+            self.workers.settled("clock")
         self._trouble("clock", LEASE_WAITS if waits else None)
 
-    def _remark(self, text: str) -> None:
-        """Tell people what the agent has to say of itself."""
-        self.workers.remark(text, self._message_facts(), self.host.clock().boot)
+    def _remark(self, topic: str, text: str) -> None:
+        """Tell people, once, what the agent has to say of itself."""
+        if self.workers.remark(topic, text, self._message_facts(), self.host.clock().boot):
+            self._due_at = None
+            self.memory.save(self._last.state, self._readers())
 
     def _stood(self, at: float, now: Instant, seen: Observation) -> None:
         """Count the tick that the reader left unsaid at that second, for it saw what was seen before."""

@@ -4,7 +4,7 @@ What nobody took of a countdown or its end is the engine's own matter: it counts
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from costguard.agent.task import NEVER, NOT_IN_TIME, ChildTask, TaskError
@@ -106,13 +106,24 @@ class Kept(NamedTuple):
     written: float | None = None
 
 
+class Quiet(NamedTuple):
+    """What is known of services that want to be left alone: ``heed`` what one answers, and for how long by channel each ``waits``."""
+
+    heed: Callable[[Told, float], None] = lambda _answer, _now: None
+    waits: Callable[[float], Mapping[str, float]] = lambda _now: {}
+
+
+ASKED_NOBODY = Quiet()
+
+
 class Redelivery:
     """The messages that wait, of which one at a time is sent. ``attempts``: tries for each in all; ``holds``: whether one is still true."""
 
     def __init__(
-        self, host: Host, record: "Record | None" = None, holds: Callable[[TellJob], bool] = lambda _job: True
-    ) -> None:
-        self._host, self._record, self._holds = host, record, holds
+        self, host: Host, record: "Record | None" = None, holds: Callable[[TellJob], bool] = lambda _job: True,
+        quiet: Quiet = ASKED_NOBODY,
+    ) -> None:  # fmt: skip
+        self._host, self._record, self._holds, self._quiet = host, record, holds, quiet
         self._task = ChildTask(host, "notify", Told)
         self._queue: list[Pending] = []
         self._sending: Pending | None = None
@@ -124,7 +135,9 @@ class Redelivery:
 
         ``written``: when its facts were so, on the boot clock.
         """
-        lost = tuple(name for name in job.channels if name in answer.failed)
+        beyond = job.settings.get("channels")  # a terminal is gone with whoever sat there
+        known = beyond if isinstance(beyond, Mapping) else {}
+        lost = tuple(name for name in job.channels if name in answer.failed and name in known)
         if lost and tries == 1:
             self._say(f"not delivered: {'; '.join(f'{name}: {answer.failed[name]}' for name in lost)}", job)
         if not lost or self._of_no_account(job) or not self._holds(job):
@@ -158,7 +171,10 @@ class Redelivery:
     def first(
         self, message: Draft, channels: tuple[str, ...], job: Callable[[Draft, tuple[str, ...]], TellJob], now: float
     ) -> None:
-        """Send a message that is not the engine's, as often as any other. Whoever took it from a guard that was killed then is spared."""
+        """Send a message that is not the engine's, from ``now`` on, as often as any other.
+
+        Whoever took it from a guard that was killed then is spared.
+        """
         self._queue = [*self._queue, Pending(job(message, channels)._replace(again=True), 0, now, now)][-QUEUE_LIMIT:]
 
     def _of_no_account(self, job: TellJob) -> bool:
@@ -209,6 +225,9 @@ class Redelivery:
         if ripe is None or self._task.running:
             return
         self._queue.remove(ripe)
+        ripe = self._but_for_those_left_alone(ripe, now)
+        if ripe is None:
+            return
         message = dated(ripe.job.message, ripe.written, self._host.clock()._replace(boot=now))
         if message is None:
             self._say(f"{', '.join(ripe.job.channels)}: {OVER}", ripe.job)
@@ -219,6 +238,21 @@ class Redelivery:
         except SpawnFailed as error:
             self._failed(str(error), now)
 
+    def _but_for_those_left_alone(self, ripe: Pending, now: float) -> Pending | None:
+        """The message for those who may be asked now; the others, each when it may be, lose no try by it. None: nobody may."""
+        waits = self._quiet.waits(now)
+        later = [name for name in ripe.job.channels if name in waits]
+        for name in later:
+            alone = ripe._replace(job=ripe.job._replace(channels=(name,)), at=now + waits[name])
+            self._queue = [*self._queue, alone][-QUEUE_LIMIT:]
+        rest = tuple([name for name in ripe.job.channels if name not in waits])
+        return ripe._replace(job=ripe.job._replace(channels=rest)) if rest else None
+
+    @property
+    def sending(self) -> TellJob | None:
+        """What is on its way now."""
+        return self._sending.job if self._sending is not None else None
+
     def take(self, event: Line | Ended, now: float) -> None:
         """What came of it."""
         try:
@@ -228,6 +262,7 @@ class Redelivery:
             return
         sent, self._sending = self._sending, None
         assert sent is not None  # it is what the task was started for
+        self._quiet.heed(answer, now)
         self._keep(sent, answer)
         if answer.reached and not answer.failed and sent.tries:
             self._say(f"{', '.join(answer.reached)}: arrived at try {sent.tries + 1}", sent.job)

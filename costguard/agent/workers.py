@@ -26,9 +26,11 @@ from costguard.notify.job import (
     STOP_TRYING,
     UNHEARD,
     Draft,
+    Earlier,
     TellJob,
     Told,
     access,
+    standing_alone,
     standing_for,
 )
 from costguard.plans import Plan
@@ -46,6 +48,9 @@ RECEIPT_LIMIT = 4096
 
 SAME_INCIDENT_SECONDS = 2.0
 """A message leaves the machine so much later where an earlier one of the same incident is still on its way."""
+
+REMARKS_KEPT = 16
+"""Remarks of which is known that they were made."""
 
 LATELY_KEPT = 24
 """Messages of which is known in which order they were told."""
@@ -106,6 +111,7 @@ class Workers:
         self._quota: Quota | None = None  # made, and loaded, with the first message that leaves the machine
         # messages in their order, of their facts the incident alone
         self._lately: deque[Draft] = deque(maxlen=LATELY_KEPT)
+        self._remarked: list[str] = []  # topics of remarks that were made
         self._redelivery: Redelivery | None = None  # made, and loaded, when a channel has failed
         self.price: Mapping[str, object] = {}
         """This machine's price, from the last plan that asked the cloud for it."""
@@ -115,7 +121,8 @@ class Workers:
         """What was counted of messages, and what is still to be sent again, for `go_on`; None for nothing."""
         counted = self._quota.counted._asdict() if self._quota is not None else None
         waiting = [plain(one) for one in self._redelivery.kept] if self._redelivery is not None else []
-        return {"counted": counted, "waiting": waiting} if counted or waiting else None
+        kept = {"counted": counted, "waiting": waiting, "remarked": self._remarked}
+        return kept if any(kept.values()) else None
 
     def go_on(self, told: object, now: float) -> None:
         """Count messages on from where an earlier guard of this boot was, and send what it had to; what cannot be read is nothing."""
@@ -131,6 +138,8 @@ class Workers:
             waiting = [build(Kept, one) for one in told.get("waiting", ())]
             if waiting:
                 self._repeats().go_on(waiting, self.message, now)
+        remarked = told.get("remarked")
+        self._remarked = [str(topic) for topic in remarked][-REMARKS_KEPT:] if isinstance(remarked, list) else []
 
     def submit(self, effect: Check | Prepare, now: float, given: Circumstances) -> Outcome | None:
         """Start the worker of an effect now, or with jitter where a fleet would ask its cloud together.
@@ -195,7 +204,10 @@ class Workers:
         if not why:  # what stays on the machine tells those nothing who wait for what they have not got
             self._lately.append(draft._replace(facts={"incident": incident}))
             job = job._replace(message=standing_for(draft, self._overtake(draft)))
-        job = job._replace(pause=max(job.pause, self._after(effect.kind, incident, now)), waits=self._waits(now))
+        after = self._earlier(draft)
+        job = job._replace(
+            pause=max(job.pause, self._after(effect.kind, incident, now)), waits=self._waits(now), after=after
+        )
         worker = Worker(effect.id, "tell", ChildTask(self._host, "notify", Told))
         worker.job, worker.held_back, worker.leaves_at, worker.written = job, why, now + job.pause, now
         outcome = self._run(worker, job, now, deadlines.TELL.killed)
@@ -226,6 +238,22 @@ class Workers:
             else SAME_INCIDENT_SECONDS * bool(before)
         )
 
+    def _earlier(self, draft: Draft) -> tuple[Earlier, ...]:
+        """What is on its way that people must read before: a process that starts late would bring it after."""
+        telling = [worker.job for worker in self._running if worker.job is not None and not worker.reported]
+        if self._redelivery is not None and (again := self._redelivery.sending) is not None:
+            telling.append(again)
+        if not telling:
+            return ()
+        from costguard.agent.redelivery import overtakes
+
+        kind, incident = draft.kind, str(draft.facts.get("incident") or draft.facts.get("overtakes") or "")
+        return tuple([
+            Earlier(standing_alone(job.message), job.channels)
+            for job in telling
+            if _comes_before(job, kind, incident) or overtakes(draft, job.message)
+        ])  # fmt: skip
+
     def message(self, draft: Draft, only: tuple[str, ...] = ()) -> TellJob:
         """A message over every channel, of this machine and beyond it, or over ``only`` some."""
         settings, host = self.config.get("notify", {}), self.config.get("host", {})
@@ -249,6 +277,11 @@ class Workers:
         places |= task_words.for_channel(self.config)
         tells = concerns and self.config.get("guarded", {}).get("tells")
         return ("task",) if tells and "task" not in self.config["notify"].get("local", ()) else ()
+
+    def _heed(self, answer: Told, now: float) -> None:
+        """Who asks to be left alone is, by all messages. Who was not asked again only says what is known, by now less of it."""
+        asked = {name: now + wait for name, wait in answer.waits.items() if name in answer.answered}
+        self._busy_until.update(asked)
 
     def _waits(self, now: float) -> Mapping[str, float]:
         """The seconds for which the services of channels want to be left alone."""
@@ -274,12 +307,22 @@ class Workers:
         admitted = bool(effect.facts.get("takes_back")) or self._quota.admits(effect.kind, effect.level, now)
         return "" if admitted else f"{HELD_BACK}this hour's digest"
 
-    def remark(self, text: str, facts: Mapping[str, object], now: float) -> None:
-        """Tell people, over every channel, what the agent has to say of itself."""
-        worker = Worker("", "tell", ChildTask(self._host, "notify", Told))
-        worker.job = self.message(Draft(f"remark-{now:.0f}", "notes", "warning", {**facts, "text": text}))
-        worker.written = now
-        self._run(worker, worker.job, now, deadlines.TELL.killed)
+    def remark(self, topic: str, text: str, facts: Mapping[str, object], now: float) -> bool:
+        """Tell people, over every channel, what the agent has to say of itself; once in a boot, until it is `settled`. Whether it is news."""
+        if topic in self._remarked:
+            return False
+        self._remarked = [*self._remarked, topic][-REMARKS_KEPT:]
+        name = f"{self._boot}-remark-{topic}-{now // 3600.0:.0f}"  # who has it in an hour is spared, however often it is so anew
+        job = self.message(Draft(name, "notes", "warning", {**facts, "text": text}))
+        # a fleet that finds the same must not write at the same second; what waits here outlives a guard that is killed
+        leaves_at = now + self._jitter.before_message(Tell("", "notes", "warning", {}), self.config)
+        self._repeats().first(job.message, job.channels, self.message, leaves_at)
+        return True
+
+    def settled(self, topic: str) -> None:
+        """What was remarked is not so any more, so that it may be remarked again."""
+        if topic in self._remarked:
+            self._remarked = [one for one in self._remarked if one != topic]
 
     def _digest(self, now: float) -> None:
         """What was left out of the last hour, as one message to the channels beyond this machine."""
@@ -419,7 +462,7 @@ class Workers:
 
     def _told(self, worker: Worker, answer: Told, now: float) -> Outcome:
         worker.reported = True
-        self._busy_until.update({name: now + wait for name, wait in answer.waits.items()})
+        self._heed(answer, now)
         if (
             worker.job is not None and not worker.effect
         ):  # not asked for by the engine: nobody else keeps what became of it
@@ -450,7 +493,9 @@ class Workers:
 
         What nobody took and the engine follows up is its own matter: it sends that to all again.
         """
-        if not answer.arrived(self._beyond) and job.message.kind in FOLLOWED_UP:
+        unheard = job.message.kind == "countdown" and "unreached_tries" in job.message.facts
+        by_engine = job.message.kind in FOLLOWED_UP or unheard
+        if not answer.arrived(self._beyond) and by_engine:
             return
         beyond = {name: why for name, why in answer.failed.items() if name in self._beyond}
         self._repeats().told(job, answer._replace(failed=beyond), now, written=written)
@@ -463,9 +508,9 @@ class Workers:
 
     def _repeats(self) -> "Redelivery":
         if self._redelivery is None:
-            from costguard.agent.redelivery import Redelivery
+            from costguard.agent.redelivery import Quiet, Redelivery
 
-            self._redelivery = Redelivery(self._host, self._record, self._holds)
+            self._redelivery = Redelivery(self._host, self._record, self._holds, Quiet(self._heed, self._waits))
         self._redelivery.attempts = int(self.config["notify"].get("attempts") or 3)
         return self._redelivery
 

@@ -106,8 +106,10 @@ def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool
     else:
         _show(arrivals)
         if not kept:
+            advice = "Is the disk full, or read-only?" if os.geteuid() == 0 else "Run it with sudo."
+            where = effective["paths"]["state"]
             click.echo(
-                "The result could not be saved, so doctor will not know of this test. Run it with sudo.", err=True
+                f"The result could not be saved in {where}, so doctor will not know of this test. {advice}", err=True
             )
     some = any(arrival.arrived for arrival in arrivals)
     if not all(arrival.arrived or (some and arrival.nobody) for arrival in arrivals):

@@ -41,6 +41,9 @@ LASTING = frozenset(("summary",))
 FIRST_TRY = ""
 """In the place of a channel's name, in the line that has the id under which the message was first sent."""
 
+ENDED = 1
+"""In the place of an address's number, in the line that says that the delivery is over."""
+
 SOON_SECONDS = 120.0
 """What is so near is told at a terminal in any case."""
 
@@ -61,15 +64,18 @@ class Delivered:
 
     def __init__(
         self, runtime: str, draft: Draft, *, again: bool, wanted: Container[str] = (),
-        instead: Mapping[str, Sequence[Draft]] = MappingProxyType({}),
+        instead: Mapping[str, Sequence[Draft]] = MappingProxyType({}), after: Mapping[str, Sequence[Draft]] = MappingProxyType({}),
     ) -> None:  # fmt: skip
-        """``wanted``: channels that asked for just this kind. ``instead``: by channel, earlier messages in whose place it gets this."""
+        """``wanted``: channels that asked for just this kind. ``instead``: by channel, earlier messages in whose place it gets this.
+
+        ``after``: by channel, those on their way which it must have before.
+        """
         self._path = os.path.join(runtime, FOLDER, _name(draft)) if runtime else ""
-        self._draft, self._wanted, self._instead = draft, wanted, instead
+        self._draft, self._wanted, self._instead, self._after = draft, wanted, instead, after
         self._soon = _seconds(draft) <= SOON_SECONDS
         self.taken: dict[tuple[str, int], Taken] = self._read(self._path, draft.kind) if again else {}
         """By channel and number of the address; filled by earlier tries of the same message."""
-        first = self.taken.pop((FIRST_TRY, 0), None)
+        first, _ = self.taken.pop((FIRST_TRY, 0), None), self.taken.pop((FIRST_TRY, ENDED), None)
         self.first_id = first.whom if first is not None else draft.id
         """The id of the first try, by which a service knows a further one."""
         if first is None:
@@ -94,10 +100,29 @@ class Delivered:
         while self._draft.kind in STEPS and not keys <= self.spared and time.monotonic() < end:
             time.sleep(LOOK_SECONDS)
 
+    def await_order(self, name: str, number: int, seconds: float) -> None:
+        """Wait, so long at most, until an address has what it must have before, or nobody tries to bring it that any more."""
+        end = time.monotonic() + seconds
+        for earlier in self._after.get(name, ()) if self._path else ():
+            while not self._is_past(earlier, (name, number)) and time.monotonic() < end:
+                time.sleep(LOOK_SECONDS)
+
+    def _is_past(self, earlier: Draft, key: tuple[str, int]) -> bool:
+        """Whether an address has an earlier message, or its delivery is over."""
+        found = self._file_of(earlier)
+        over = found.get((FIRST_TRY, ENDED))
+        return key in found or (over is not None and over.whom == earlier.id)
+
+    def ended(self) -> None:
+        """The delivery is over, whatever came of it."""
+        self.keep(FIRST_TRY, ENDED, self._draft.id)
+
     def _taken_of(self, earlier: Draft) -> dict[tuple[str, int], Taken]:
         """Who has taken an earlier message."""
-        found = self._read(os.path.join(os.path.dirname(self._path), _name(earlier)), earlier.kind)
-        return {key: taken for key, taken in found.items() if key[0] != FIRST_TRY}
+        return {key: taken for key, taken in self._file_of(earlier).items() if key[0] != FIRST_TRY}
+
+    def _file_of(self, earlier: Draft) -> dict[tuple[str, int], Taken]:
+        return self._read(os.path.join(os.path.dirname(self._path), _name(earlier)), earlier.kind)
 
     def here(self, name: str, now: float) -> str:
         """Whom a channel of this machine has reached so recently that it is left in peace; empty where nobody."""

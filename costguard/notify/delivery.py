@@ -13,7 +13,7 @@ from costguard.clocks import boot_clock
 from costguard.cloud.access import CloudAccess
 from costguard.masking import mask
 from costguard.notify import secret_urls
-from costguard.notify.delivered import Delivered
+from costguard.notify.delivered import EARLIER_SECONDS, Delivered
 from costguard.notify.job import STORED, Told
 from costguard.notify.message import AbsentError, Deliver, DeliveryError, Message
 from costguard.notify.overtaken import Overtaken
@@ -50,7 +50,7 @@ class Delivery(NamedTuple):
     """A message and what it needs to arrive.
 
     ``pause``: seconds before it leaves the machine. ``picture`` is drawn beside all that, for those who take one. ``access`` leads to
-    the cloud whose store has addresses. ``waits``: seconds for which the service of a channel is left alone. ``overtaken`` ends its tries.
+    the cloud whose store has addresses. ``not_before``: when the service of a channel may be asked, of the monotonic clock. ``overtaken`` ends its tries.
     """
 
     message: Message
@@ -60,7 +60,7 @@ class Delivery(NamedTuple):
     pause: float = 0.0
     picture: "DrawJob | None" = None
     access: CloudAccess | None = None
-    waits: Mapping[str, float] = {}
+    not_before: Mapping[str, float] = {}
     overtaken: Overtaken | None = None
 
 
@@ -147,7 +147,13 @@ def _to(one: Delivery, urls: Mapping[str, list[str]], end: float, draw: "Draw | 
         from costguard.notify import remote  # 33 MB, for those who have such channels
 
         outcomes = remote.deliver(
-            one.message, urls, end, draw, record=one.record, waits=one.waits, overtaken=one.overtaken or Overtaken()
+            one.message,
+            urls,
+            end,
+            draw,
+            record=one.record,
+            not_before=one.not_before,
+            overtaken=one.overtaken or Overtaken(),
         )
     except Exception as error:  # noqa: BLE001 - a broken library must not keep the channels of this machine from being tried
         why = mask(f"apprise cannot be used: {type(error).__name__}: {error}")[:300]
@@ -165,7 +171,8 @@ def _of_channel(name: str, sent: "Sequence[Sent]") -> Told:
         for number, one in enumerate(sent, start=1)
         if one.trouble
     ]
-    dates, wait = [one.at for one in sent if one.at is not None], max(one.wait for one in sent)
+    dates = [one.at for one in sent if one.at is not None]
+    wait = max(0.0, max(one.until for one in sent) - time.monotonic())  # others took their time: what is left of it
     return Told(
         {name: ", ".join(took) + (f" ({'; '.join(dict.fromkeys(notes))})" if notes else "")} if took else {},
         {name: "; ".join(lost)} if lost else {},
@@ -190,6 +197,8 @@ def _here(one: Delivery, channels: Sequence[str], end: float) -> Told:
         share = max(0.05, (end - time.monotonic()) / (len(channels) - number))
         try:
             channel: Deliver = importlib.import_module(LOCAL_CHANNELS[name]).deliver
+            one.record.await_order(name, 0, min(EARLIER_SECONDS, share / 3.0))
+            share = max(0.05, min(share, end - time.monotonic()))
             signal.setitimer(signal.ITIMER_REAL, share)
             reached[name] = channel(one.message, {**one.settings, "seconds": share * OWN_SHARE})
         except KeyError:

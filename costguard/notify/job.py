@@ -34,6 +34,16 @@ STANDS_FOR = "stands_for"
 STANDS_FOR_LIMIT = 8
 
 
+RECORDED_BY = ("incident", "takes_back", "unreached_tries")
+"""Facts by which the record of a message, and whom it was for, are found."""
+
+
+def standing_alone(message: Draft) -> Draft:
+    """The message without what people read in it."""
+    facts = {name: message.facts[name] for name in RECORDED_BY if name in message.facts}
+    return message._replace(facts=facts, title=None, body="")
+
+
 def standing_for(message: Draft, earlier: Sequence[Draft]) -> Draft:
     """The message in the place of earlier ones, and of those in whose place they were."""
     rows = [[one.id, one.kind, one.level, one.facts.get("incident"), one.facts.get("takes_back")] for one in earlier]
@@ -57,13 +67,20 @@ def overtaken_drafts(message: Draft) -> list[Draft]:
     ]
 
 
+class Earlier(NamedTuple):
+    """A message that is still on its way to these channels; of its facts those by which its record is found."""
+
+    message: Draft
+    channels: tuple[str, ...]
+
+
 class TellJob(NamedTuple):
     """One message, the channels to try, the section ``[notify]``, and the seconds for all channels together.
 
     ``pause``: seconds to wait before it leaves the machine. ``history``: the folder with the history, for the picture of a
     message that has one; empty for none. ``access``: what leads to the cloud, where a channel has its addresses in its store.
     ``again``: a further try, from which those who have taken it are spared. ``waits``: the seconds that the service of a channel
-    has asked to be left alone.
+    has asked to be left alone. ``after``: what people must read before it.
     """
 
     message: Draft
@@ -75,6 +92,7 @@ class TellJob(NamedTuple):
     access: CloudAccess | None = None
     again: bool = False
     waits: Mapping[str, float] = {}
+    after: tuple[Earlier, ...] = ()
 
 
 class JudgeJob(NamedTuple):

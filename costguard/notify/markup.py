@@ -4,6 +4,8 @@ import html
 import re
 from collections.abc import Callable
 
+from costguard.masking import HIDDEN
+
 _CODE = re.compile(r"`([^`\n]+)`")
 _ADDRESS = re.compile(r"(https?://[^\s<>`\"']+)")
 _MARKS = re.compile(r"[\\*_~|\[\]]")
@@ -39,7 +41,12 @@ def _literal(text: str) -> str:
 
 
 def _address(address: str) -> str:
-    """The same address without a mark: a backslash would be part of it, so they are written as RFC 3986, 2.1 has it."""
+    """The same address without a mark: a backslash would be part of it, so they are written as RFC 3986, 2.1 has it.
+
+    One that hides a secret leads nowhere, and stays as it is to read.
+    """
+    if HIDDEN in address:
+        return _MARKS.sub(lambda mark: f"\\{mark[0]}", address)
     host_end = address.find("/", address.index("://") + 3)
     host, path = (address, "") if host_end < 0 else (address[:host_end], address[host_end:])
     return host + _MARKS.sub(lambda mark: f"%{ord(mark[0]):02X}", path)

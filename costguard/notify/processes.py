@@ -26,7 +26,7 @@ def found_processes(draft: Draft, settings: Mapping[str, object]) -> dict[str, o
     if not found.complete:
         return {}
     named = Counter(
-        clean(f"{one.name} of {one.user}").replace("`", "'") + (f" ({one.place})" if one.place else "")
+        clean(f"{one.name} of {one.user}{f' ({one.place})' if one.place else ''}").replace("`", "'")
         for one in found.holders
         if not one.monitor
     )

@@ -80,15 +80,15 @@ class Plugin(Protocol):
 class Sent(NamedTuple):
     """What became of a message at one address: the service, why it was not taken (empty: it was), and what to do.
 
-    ``note``: of a message that was taken, what did not come with it. ``wait``: the seconds for which the service wants to be left
-    alone. ``at``: the date at which it answered, if it did.
+    ``note``: of a message that was taken, what did not come with it. ``until``: the moment of the monotonic clock until which the
+    service wants to be left alone, if it does. ``at``: the date at which it answered, if it did.
     """
 
     service: str
     trouble: str = ""
     hint: str = ""
     note: str = ""
-    wait: float = 0.0
+    until: float = 0.0
     at: float | None = None
 
 
@@ -131,10 +131,10 @@ def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes 
     if not _in_time(exchange.wait, end):
         asked = round(exchange.wait)
         why = f"it asked to be left alone for {asked} s more" if asked else "no time was left to send it"
-        return Sent(service, why, wait=exchange.wait)
+        return Sent(service, why, until=exchange.not_before)
     overtaken = exchange.overtaken
     if overtaken.needless or (exchange.wait and overtaken.within(exchange.wait)):
-        return Sent(service, OVERTAKEN, wait=exchange.wait)
+        return Sent(service, OVERTAKEN, until=exchange.not_before)
     while True:
         exchange.begin(letters, end)
         plugin.socket_connect_timeout, plugin.socket_read_timeout = patience(exchange.left)
@@ -151,9 +151,9 @@ def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes 
             return Sent(service, found.trouble, found.hint)
         wait = max(pause * random.uniform(0.5, 1.0), exchange.wait)  # noqa: S311 - jitter, no secret
         if not _in_time(wait, end):
-            return Sent(service, found.trouble, found.hint, wait=exchange.wait)
+            return Sent(service, found.trouble, found.hint, until=exchange.not_before)
         if overtaken.within(wait):
-            return Sent(service, f"{found.trouble}; {OVERTAKEN}", found.hint, wait=exchange.wait)
+            return Sent(service, f"{found.trouble}; {OVERTAKEN}", found.hint, until=exchange.not_before)
         pause = min(2.0 * pause, PAUSE_LONGEST_SECONDS)
 
 
@@ -325,12 +325,12 @@ def deliver(
     *,
     overtaken: Overtaken,
     record: Delivered | None = None,
-    waits: Mapping[str, float] = MappingProxyType({}),
+    not_before: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, list[Sent]]:
     """Send to every address of every channel at the same time; what had come of each by ``end``.
 
     ``draw`` gives the picture for those that take one; nobody else waits for it. Who stands in ``record`` is not asked again, and
-    who takes the message is written there. ``waits``: seconds for which the service of a channel is left alone before. Once it is
+    who takes the message is written there. ``not_before``: when the service of a channel may be asked, of the monotonic clock. Once it is
     ``overtaken`` no further try is begun.
     """
     with _one_at_a_time:
@@ -346,7 +346,8 @@ def deliver(
 
     def begin(key: tuple[str, int], url: str, plugin: Plugin | None, picture: bytes = b"", note: str = "") -> None:
         def one() -> None:
-            exchange.not_before = time.monotonic() + waits.get(key[0], 0.0)
+            _await_order(record, key, end)
+            exchange.not_before = not_before.get(key[0], 0.0)
             exchange.overtaken = overtaken
             sent = _one(message, url, plugin, end, picture, note)
             sent = sent._replace(at=exchange.answered_at if sent.trouble else time.time())
@@ -382,6 +383,12 @@ def deliver(
     taken = late | dict(found)
     asked = {name: [key for number in range(len(urls[name])) if (key := (name, number)) in taken] for name in urls}
     return {name: [taken[key] for key in keys] for name, keys in asked.items() if keys}
+
+
+def _await_order(record: Delivered | None, key: tuple[str, int], end: float) -> None:
+    """Until an address has what people must read before, though a service that hangs holds up nobody for long."""
+    if record is not None:
+        record.await_order(*key, min(EARLIER_SECONDS, (end - time.monotonic()) / 3.0))
 
 
 def _spared(record: Delivered | None, urls: Mapping[str, list[str]], end: float) -> set[tuple[str, int]]:

@@ -51,7 +51,7 @@ def _tell_unless_overtaken(job: TellJob) -> Told:
 
 def tell(job: TellJob, overtaken: Overtaken) -> Told:
     """Compose and deliver a message; when a first try reaches nobody, the text goes to the journal."""
-    draft = job.message
+    draft, begun = job.message, time.monotonic()
     made_here = draft.kind == "summary" and draft.title is None  # else it was made before, and somebody missed it
     if made_here:
         from costguard.notify import summary  # it reads the history
@@ -74,10 +74,13 @@ def tell(job: TellJob, overtaken: Overtaken) -> Told:
     picture = _picture(draft, job.history) if leave and not job.again else None  # it may be why nobody took it before
     wanted = [name for name in channels if _names(channel_settings(job.settings, name), draft.kind)]
     runtime, again = str(job.settings.get("runtime") or ""), job.again or draft.kind == "summary"
-    record = Delivered(runtime, draft, again=again, wanted=wanted, instead=instead)
-    delivery = Delivery(message, job.settings, job.deadline, record, job.pause, picture, job.access, job.waits)
+    after = {name: _before(job, name) for name in channels} if job.after else {}
+    record = Delivered(runtime, draft, again=again, wanted=wanted, instead=instead, after=after)
+    not_before = {name: begun + seconds for name, seconds in job.waits.items()}
+    delivery = Delivery(message, job.settings, job.deadline, record, job.pause, picture, job.access, not_before)
     delivery = delivery._replace(overtaken=overtaken)
     told = deliver(delivery, channels)
+    record.ended()
     if record.spared and not (told.reached or told.failed or told.error):
         return Told({UNASKED: f"{SPARED} ({draft.kind})"}) if asked else unasked
     told = among_those_present(told, draft.kind)
@@ -127,13 +130,20 @@ def _names(channel: Mapping[str, object], kind: str) -> bool:
 
 def _missed(job: TellJob, name: str) -> list[Draft]:
     """The earlier messages that this one stands for, of which the channel gets those of their kind."""
-    channel, message = channel_settings(job.settings, name), job.message
+    message = job.message
     begun = [message._replace(kind=kind, level=level) for kind, level in BEGAN.get(message.kind, ())]
-    return [
-        one
-        for one in (*begun, *overtaken_drafts(message))
-        if wants(channel, Message(one.id, one.kind, one.level, "", ""), str(one.facts.get("takes_back") or ""))
-    ]
+    return [one for one in (*begun, *overtaken_drafts(message)) if _gets(job, name, one)]
+
+
+def _before(job: TellJob, name: str) -> list[Draft]:
+    """What is still on its way to the channel, and must be read there before."""
+    return [one.message for one in job.after if name in one.channels and _gets(job, name, one.message)]
+
+
+def _gets(job: TellJob, name: str, one: Draft) -> bool:
+    """Whether the channel gets another message."""
+    takes_back = str(one.facts.get("takes_back") or "")
+    return wants(channel_settings(job.settings, name), Message(one.id, one.kind, one.level, "", ""), takes_back)
 
 
 def _has_takers(job: TellJob) -> Callable[[Draft], bool]:

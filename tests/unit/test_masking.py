@@ -92,6 +92,14 @@ def test_of_an_address_only_scheme_and_host_stay(address: str, said: str) -> Non
         "{'cookie': 'sid=S3CRET'}",
         "nvapi-S3CRET0123456789",
         "key AIzaS3CRET0123456789",
+        "passwd S3CRET",
+        "login: password S3CRET done",
+        "The Password is S3CRET.",
+        "new passphrase was h4-S3CRET",
+        "AWS_SECRET_ACCESS_KEY S3CRET/x",
+        "DB_PASSWORD S3CRET",
+        "token 0123456789abS3CRET is not valid",
+        "api key is 0123456789abS3CRET",
     ],
 )
 def test_secrets_are_masked(text: str) -> None:
@@ -108,6 +116,9 @@ def test_secrets_are_masked(text: str) -> None:
         "/etc/costguard/config.toml is not TOML", "Microsoft.Compute/virtualMachines/deallocate/action is missing",
         "mysql -p asks for it", "mysql -P3306 --port 3306 -h db", "mysqld is up; ps -p1234 says so", "cookie", "no cookie was set",
         "the account key is old", "docker run -u 1000:1000 x", "ssh -p2222 host", "mkdir -pv /x", "eyJ", "curl -u me host", "Cookie:",
+        "the password was refused", "password for ann@host", "its password would go over the network in clear", "passwd root",
+        "password authentication failed for user ann", "no password was given", "pwd /home/ann", "pwd -P", "the token has expired",
+        "token 12 of 4096", "the secret team-2027-01 is not there", "MAX_KEY is not set", "a secret of 16 characters or more",
         "an error at 10:30, in 5/8 of all cases", "arn:aws:ec2:eu-west-1:1:instance/i-0123456789abcdef0", "end it: kill 17",
     ],
 )  # fmt: skip

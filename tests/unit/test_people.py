@@ -20,6 +20,13 @@ def test_the_system_names_a_user() -> None:
     assert with_names(with_names("uid 0")) == f"uid 0 ({name})"
 
 
+def test_a_name_is_no_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands between backticks stands out in a chat, as something to type."""
+    named = pwd.struct_passwd(("`rm -rf`(x)\n", "x", 7, 7, "", "/", ""))
+    monkeypatch.setattr(pwd, "getpwuid", lambda _uid: named)
+    assert with_names("held by uid 4100007") == "held by uid 4100007 (rm -rfx)"
+
+
 @pytest.mark.parametrize(
     "text", ["ann (uid 0)", "uid 2147483000", "uid 99999999999", "uid 4294967295", "fluid 0", "uid x"]
 )

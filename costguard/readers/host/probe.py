@@ -6,6 +6,7 @@ It only looks, so it runs in a dry run too. A short-lived process runs it (`cost
 """
 
 from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Sight
+from costguard.readers.host.text import printable
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -23,8 +24,6 @@ CLEANING_SECONDS = 15.0
 """Beyond the probe's own time, to start it and to end what it leaves."""
 
 NO_PROBE = Sight(seen="no probe is configured")
-
-_NAME = 32  # characters
 
 
 class Probe:
@@ -44,7 +43,7 @@ class Probe:
     @property
     def _who(self) -> str:
         name = self._run[0].rpartition("/")[2] if self._run else ""
-        return f"probe {''.join(letter for letter in name if letter.isprintable())[:_NAME]}"
+        return f"probe {printable(name)}"
 
     def look(self, now: "Moment", processes: "Processes") -> Sight:  # noqa: ARG002 - every sense has them
         """See `costguard.readers.host.sense.Sense`."""

@@ -48,5 +48,5 @@ def amount(rate: float) -> str:
 
 
 def printable(name: str) -> str:
-    """A name that its owner has chosen, without what would change a terminal."""
-    return "".join(letter for letter in name if letter.isprintable())[:32] or "?"
+    """A name that its owner has chosen, without what would change a terminal, or look like a command of costguard's in a chat."""
+    return "".join(letter for letter in name if letter.isprintable() and letter != "`")[:32] or "?"

@@ -20,7 +20,7 @@ class Users:
             found = self._listed(uid) or self._logged_in(uid)
             if not found:
                 return f"uid {uid}"
-            self._names[uid] = found
+            self._names[uid] = found.replace("`", "'")  # in a chat it would look like a command of costguard's
         return self._names[uid]
 
     def _listed(self, uid: int) -> str:

@@ -242,4 +242,4 @@ def test_what_cannot_be_read_runs_nothing(kept: object) -> None:
     """A state of another version, or a damaged one."""
     host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3)
     config = {**effective(mode="live"), "hooks": {step: ["/x"] for step in [*STEPS]}}
-    assert HookRunner(host, config, lambda *_: None, lambda *_: None, lambda _: None, kept).kept is None
+    assert HookRunner(host, config, lambda *_: None, lambda *_: None, lambda *_: None, kept).kept is None

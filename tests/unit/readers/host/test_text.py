@@ -18,3 +18,4 @@ def test_a_name_changes_no_terminal() -> None:
     """Whoever starts a program chooses its name."""
     assert printable("a\x1b[31mb\n") == "a[31mb"
     assert printable("\x00\x07") == "?"
+    assert printable("`rm -rf`") == "rm -rf"
