@@ -140,8 +140,8 @@ def test_whoever_asks_twice_is_told_so() -> None:
     for when, command in ((300.5, "attach"), (310.5, "detach"), (320.5, "detach")):
         ask(host, when, command)
     loop.run()
-    assert ["is attached" in said["words"] for said in story.clients.answers] == [True, False, False]
-    assert ["already" in said["words"] for said in story.clients.answers] == [False, False, True]
+    assert ["already attached" in said["words"] for said in story.clients.answers] == [True, False, False]
+    assert ["already detached" in said["words"] for said in story.clients.answers] == [False, False, True]
 
 
 class Requests(SimHost):
