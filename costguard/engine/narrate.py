@@ -139,11 +139,11 @@ class Sentence:
             return f"{action} was requested; {'checking the outcome' if detail else 'waiting for confirmation'}"
         if core.phase == FAILED:
             bill = "THE BILL GOES ON; " if deed.ends_bill else ""
-            return f"{action} FAILED ({detail}); {bill}{self._after_failure()}"
+            return f"{action} FAILED{_in_brackets(detail)}; {bill}{self._after_failure()}"
         if core.phase == DONE:
             done = was_done(core.ending.done, action_of(core.incident, rules))
             after = deed.after if core.ending.done == "acted" else WATCHES
-            return done + (f" ({detail})" if detail else "") + f"; {after}"
+            return f"{done}{_in_brackets(detail)}; {after}"
         if obstacle := obstacles.obstacle(core, rules):
             held = core.people.holds and core.notice.due is None and not obstacles.forbidden(core, rules)
             return obstacle + (f" until {self._at(max(hold.until for hold in core.people.holds))}" if held else "")
@@ -174,7 +174,7 @@ class Sentence:
             return f"{being_warned(incident, rules)}; {would} {_later(rules, 'after that')}"
         if incident.by_person:
             soon = (
-                f"{action} failed ({_brief(incident.detail)}) and will be retried"
+                f"{action} failed{_in_brackets(_brief(incident.detail))} and will be retried"
                 if incident.attempt.failures
                 else f"{would} as soon as it is ready"
             )
@@ -184,7 +184,7 @@ class Sentence:
         stops_work = reason_of(incident).by_date and rules.policy.stop_busy
         if left <= 0 and incident.attempt.failures:
             unless = "" if stops_work else " unless work is seen"
-            return f"{action} failed ({_brief(incident.detail)}) and will be retried{unless}"
+            return f"{action} failed{_in_brackets(_brief(incident.detail))} and will be retried{unless}"
         when = f"in {duration(left)}, at {self._at(due)}" if left > 0 else "as soon as it is ready"
         if core.signals.unknown_since is not None and not reason_of(incident).by_date:
             when = "once every GPU can be read" if left <= 0 else f"{when}, if every GPU can be read by then"
@@ -255,6 +255,11 @@ def being_warned(incident: Incident | None, rules: Rules) -> str:
 
 DETAIL_CHARACTERS = 200
 """Of what an action said, in a sentence; all of it stands in the message and in the story."""
+
+
+def _in_brackets(words: str) -> str:
+    """What may be said of something beside it; nothing where nobody knows more."""
+    return f" ({words})" if words else ""
 
 
 def _brief(detail: str) -> str:

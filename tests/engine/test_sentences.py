@@ -288,7 +288,7 @@ SENTENCES = {
     "counting down, not ready yet": "WARNING: the GPU quiet for 6m 10s; stop as soon as it is ready, unless work returns or somebody runs `costguard hold 2h`.",
     "counting down, the last second": "WARNING: the GPU quiet for 5m 59s; stop in 1s, at 22:19 UTC, unless work returns or somebody runs `costguard hold 2h`.",
     "counting down after a failure": "WARNING: the GPU quiet for 5m 59s; stop in 1s, at 22:19 UTC, unless work returns or somebody runs `costguard hold 2h`.",
-    "counting down, over after a failure": "WARNING: the GPU quiet for 6m; stop failed () and will be retried unless work is seen.",
+    "counting down, over after a failure": "WARNING: the GPU quiet for 6m; stop failed and will be retried unless work is seen.",
     "counting down, over and not ready": "WARNING: the GPU quiet for 6m; stop as soon as it is ready, unless work returns or somebody runs `costguard hold 2h`.",
     "nobody got it yet, and it is sent again": "WARNING: the GPU quiet for 5m 20s; the warning has reached nobody yet (try 2 of 3); stop 1m after that.",
     "two vetoes": "ARMED: host: bob types at pts/3; warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",

@@ -164,6 +164,7 @@ class World:
             else:
                 assert done.state.at == self.state.at, "only a tick moves the machine's own time"
             assert str(done.sentence).endswith(".")
+            assert "()" not in str(done.sentence)
             hash(done.sentence.key)
         no_wish_just_disappears(self.state, done)
         each_phase_has_what_belongs_to_it(done.state, ticked=isinstance(event, Tick))
