@@ -204,10 +204,7 @@ class Workers:
         if not why:  # what stays on the machine tells those nothing who wait for what they have not got
             self._lately.append(draft._replace(facts={"incident": incident}))
             job = job._replace(message=standing_for(draft, self._overtake(draft)))
-        after = self._earlier(draft)
-        job = job._replace(
-            pause=max(job.pause, self._after(effect.kind, incident, now)), waits=self._waits(now), after=after
-        )
+        job = self._in_order(job._replace(waits=self._waits(now)), now)
         worker = Worker(effect.id, "tell", ChildTask(self._host, "notify", Told))
         worker.job, worker.held_back, worker.leaves_at, worker.written = job, why, now + job.pause, now
         outcome = self._run(worker, job, now, deadlines.TELL.killed)
@@ -228,31 +225,32 @@ class Workers:
                     late.append(worker.job.message)
         return late
 
-    def _after(self, kind: str, incident: str, now: float) -> float:
-        """Seconds until the messages of this incident, or of holds, that are on their way have left: people read what came first first."""
-        telling = [worker for worker in self._running if worker.job is not None and not worker.reported]
-        before = [worker.leaves_at for worker in telling if worker.job and _comes_before(worker.job, kind, incident)]
-        return (
-            max(before) - now + SAME_INCIDENT_SECONDS
-            if before and max(before) > now
-            else SAME_INCIDENT_SECONDS * bool(before)
-        )
-
-    def _earlier(self, draft: Draft) -> tuple[Earlier, ...]:
-        """What is on its way that people must read before: a process that starts late would bring it after."""
-        telling = [worker.job for worker in self._running if worker.job is not None and not worker.reported]
+    def _before(self, draft: Draft) -> list[tuple[TellJob, float]]:
+        """What is on its way that people must read before, and when it leaves the machine."""
+        telling = [(one.job, one.leaves_at) for one in self._running if one.job is not None and not one.reported]
         if self._redelivery is not None and (again := self._redelivery.sending) is not None:
-            telling.append(again)
+            telling.append((again, 0.0))
         if not telling:
-            return ()
+            return []
         from costguard.agent.redelivery import overtakes
 
         kind, incident = draft.kind, str(draft.facts.get("incident") or draft.facts.get("overtakes") or "")
-        return tuple([
-            Earlier(standing_alone(job.message), job.channels)
-            for job in telling
+        return [
+            (job, leaves_at)
+            for job, leaves_at in telling
             if _comes_before(job, kind, incident) or overtakes(draft, job.message)
-        ])  # fmt: skip
+        ]
+
+    def _in_order(self, job: TellJob, now: float) -> TellJob:
+        """The message after those: it leaves later, and waits for them, since a process that starts late would bring them after it."""
+        before = self._before(job.message)
+        if not before:
+            return job
+        last = max(leaves_at for _, leaves_at in before)
+        pause = max(job.pause, max(0.0, last - now) + SAME_INCIDENT_SECONDS)
+        return job._replace(
+            pause=pause, after=tuple([Earlier(standing_alone(one.message), one.channels) for one, _ in before])
+        )
 
     def message(self, draft: Draft, only: tuple[str, ...] = ()) -> TellJob:
         """A message over every channel, of this machine and beyond it, or over ``only`` some."""

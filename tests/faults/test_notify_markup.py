@@ -119,7 +119,10 @@ def test_nothing_of_a_text_is_lost(text: str) -> None:
 @pytest.mark.parametrize(
     ("address", "expected"),
     [
-        ("https://hooks.example.org/***", "https://hooks.example.org/\\*\\*\\*"),  # a secret is hidden there: it leads nowhere
+        (
+            "https://hooks.example.org/***",
+            "https://hooks.example.org/\\*\\*\\*",
+        ),  # a secret is hidden there: it leads nowhere
         ("https://hold.example.org/box_a?id=i_1~2*3", "https://hold.example.org/box%5Fa?id=i%5F1%7E2%2A3"),
         ("http://my_host/x", "http://my_host/x"),
         ("https://hold.example.org", "https://hold.example.org"),

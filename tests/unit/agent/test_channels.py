@@ -692,6 +692,23 @@ def test_whatever_befalls_a_fleet_at_once_is_spread(kind: str) -> None:
     assert Jitter("i-1", attended=False).before_message(asked, config) == 0.0
 
 
+def test_what_a_person_did_leaves_after_what_it_changes() -> None:
+    """A fleet's messages leave some seconds later, and who moves the deadline is told at once: the old date must not be the last word."""
+    crew = Crew()
+    crew.workers.config = {
+        **crew.workers.config,
+        "policy": {"mode": "live", "grace": 600.0},
+        "cloud": {"spread": 1200.0},
+    }
+    assert begin(crew.workers, Tell("m1", "deadline_ahead", "warning", {}), NOW) is None
+    assert begin(crew.workers, Tell("m2", "deadline_extended", "info", {}), NOW + 1.0) is None
+    assert begin(crew.workers, Tell("m3", "armed", "info", {}), NOW + 1.0) is None
+    first, moved, other = [job.get("pause", 0.0) for job in crew.port.jobs]
+    assert 0.5 < first < 10.0
+    assert moved == pytest.approx(first - 1.0 + 2.0)
+    assert other == 0.0
+
+
 def test_what_was_held_back_on_purpose_is_no_failure() -> None:
     """Nobody sits at a terminal, and the channel was not asked: the engine must neither repeat it nor wait for longer."""
     crew = Crew(dry_run="few")
@@ -715,13 +732,15 @@ def test_users_who_write_much_silence_nothing_of_the_machine() -> None:
 
 
 def test_messages_of_one_incident_leave_in_their_order() -> None:
-    """What came of it waits a moment for what it is about; another incident waits for nothing."""
+    """What came of it waits a moment for what it is about; what is about something else waits for nothing."""
     crew = Crew()
-    for number, incident in enumerate(("i1", "i1", "i2")):
-        assert begin(crew.workers, Tell(f"m{number}", "acting", "warning", {"incident": incident}), NOW) is None
+    for number, kind in enumerate(("acting", "done", "finding")):
+        facts = {} if kind == "finding" else {"incident": "i1"}
+        assert begin(crew.workers, Tell(f"m{number}", kind, "warning", facts), NOW) is None
     assert [job.get("pause", 0.0) for job in crew.port.jobs] == [0.0, 2.0, 0.0]
-    crew.answers(NOW + 1.0, {"team": "x"}, {})
-    assert begin(crew.workers, Tell("m9", "done", "info", {"incident": "i2"}), NOW + 2.0) is None
+    for child in (1, 2, 3):
+        wrote(crew.workers, child, b'{"reached":{"team":"x"}}', NOW + 1.0)
+    assert begin(crew.workers, Tell("m9", "closed", "info", {"incident": "i1"}), NOW + 2.0) is None
     assert crew.port.jobs[-1].get("pause", 0.0) == 0.0
 
 
