@@ -99,7 +99,7 @@ class Deed(NamedTuple):
     in_doubt: str = "Check in the cloud's console whether the machine is still billed."
     begun: str = ""
     ended: str = ""
-    now: str = "`costguard stop`"
+    now: str = "`sudo costguard stop`"
     after: str = WATCHES
     before: str = ""
     left: str = "costguard has ended, so the {} does not come"
@@ -145,7 +145,7 @@ _END_PROCESS = Deed(
     in_doubt="See whether costguard still runs.",
     begun="costguard is already exiting",
     ended="costguard has exited",
-    now="`costguard stop --action stop`",
+    now="`sudo costguard stop --action stop`",
     after="nothing is watched any more",
     before="that",
     left="costguard was stopped before the countdown ended",
@@ -192,7 +192,7 @@ DEEDS = {
         not_done="the machine began to reboot but has not rebooted",
         in_doubt="See whether it was rebooted: `uptime`.",
         before="the reboot",
-        now="`costguard stop --action stop`",
+        now="`sudo costguard stop --action stop`",
     ),
     "command": _COMMAND,
     "end_process": _END_PROCESS,

@@ -509,11 +509,16 @@ def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
     what = f"GPUs unreadable{since}" if which or not lacking else "gpu_devices names a GPU that does not exist"
     if senses and not which and not lacking:
         return _unknown_senses(facts, senses, since)
+    now = ""
+    if not which and not lacking:
+        what = f"GPUs that could not be read have held up the {facts.deed.noun}{since}"
+        now = "Every GPU can be read at this moment. Time in which one could not does not count as idle."
     return f"{facts.name}: {what}; {facts.deed.none} meanwhile", [
+        now,
         sentence(f"unreadable: {which}" if which else ""),
         sentence(_unreadable(facts)),
         sentence(f"{lacking}: correct `gpu_devices`" if lacking else ""),
-        f"A GPU that cannot be read never counts as idle, so {facts.ward.stays}.",
+        f"A GPU that cannot be read never counts as idle, so {facts.ward.stays}." if not now else "",
         _cost_so_far(facts),
         f"Check `costguard status` and `nvidia-smi`. {_unneeded(facts)}",
     ]

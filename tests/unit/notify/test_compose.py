@@ -56,6 +56,19 @@ def test_what_a_person_asked_for_is_given_up_by_name_and_with_the_command(kind: 
     assert "announced" not in words
 
 
+def test_an_alarm_about_what_was_unreadable_does_not_say_that_it_is() -> None:
+    """GPUs that come and go hold up a stop, too; who looks finds them readable. The command needs root, as it says."""
+    text = compose("unknown_alarm", {**FACTS, "unknown_gpus": [], "unknown_seconds": 600.0})
+    assert text.title.endswith(
+        ": GPUs that could not be read have held up the shutdown for 10m; nothing is stopped meanwhile"
+    )
+    assert "Every GPU can be read at this moment." in text.body
+    assert "`sudo costguard stop`" in text.body
+    still = compose("unknown_alarm", {**FACTS, "unknown_gpus": ["GPU 0"], "unknown_seconds": 600.0})
+    assert "GPUs unreadable for 10m" in still.title
+    assert "at this moment" not in still.body
+
+
 def test_a_warning_says_who_why_when_and_how_to_postpone() -> None:
     """Machine, GPUs, threshold, window, last readings, due time, consequences, price, one short command."""
     text = compose("warning", FACTS)
