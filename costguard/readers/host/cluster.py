@@ -5,12 +5,13 @@ data. A rank that waits for the others moves no byte and uses no processor: its 
 """
 
 import os
+import time
 
 from costguard.cloud.schedulers import DAEMONS
 from costguard.readers.host import peers
 from costguard.readers.host.fabric import Fabric
 from costguard.readers.host.gpus import GpuHolders
-from costguard.readers.host.listening import sockets_of
+from costguard.readers.host.opened import SECONDS, sockets_of
 from costguard.readers.host.processes import Process
 from costguard.readers.host.rates import Level
 from costguard.readers.host.sense import NOT_YET, Activity, Sight
@@ -62,13 +63,15 @@ _NAME = 15  # characters of a name that the kernel keeps
 class _Rank:
     """A process that may belong to a job, and its connections to other hosts: the inode of each, by its descriptor."""
 
-    __slots__ = ("before", "launches", "links", "process")
+    __slots__ = ("before", "hidden", "launches", "links", "process", "round")
 
     def __init__(self, process: Process, *, launches: bool = False) -> None:
         self.process = process
         self.launches = launches
         self.links: dict[str, int] = {}
         self.before = False  # whether it was connected at the look before
+        self.hidden = False  # whether they are not for this user to see
+        self.round = 0  # in which they were looked at, 0 for not yet
 
 
 class Cluster:
@@ -86,7 +89,7 @@ class Cluster:
         self._launchers: dict[int, Process] = {}
         self._ranks: dict[int, _Rank] = {}
         self._wait, self._check_at = FIRST_SECONDS, float("-inf")
-        self._hidden = False
+        self._round, self._behind = 1, False  # the round of looking at connections, and whether it goes on
         self._active: dict[str, Activity] = {}
         self.rests_until = 0.0
 
@@ -116,9 +119,9 @@ class Cluster:
     def _unknown(self, processes: "Processes") -> str:
         if processes.unknown:
             return processes.unknown
-        if self._hidden or self._gpus.hidden:
+        if self._gpus.hidden or any(rank.hidden for rank in self._ranks.values()):
             return "only root can see which hosts other users' processes talk to"
-        return "" if self._gpus.complete else NOT_YET
+        return "" if self._gpus.complete and not self._behind else NOT_YET
 
     def _sort(self, processes: "Processes") -> None:
         """Find daemons and launchers among the processes that are new."""
@@ -160,8 +163,8 @@ class Cluster:
         lost = [rank for rank in self._ranks.values() if rank.links and not self._holds(rank)]
         if new or lost:
             self._wait, self._check_at = FIRST_SECONDS, now
-        if self._ranks and now >= self._check_at:
-            self._check()
+        if self._ranks and (self._behind or now >= self._check_at):
+            self._behind = not self._check()
             self._check_at = now + self._wait
             waits = self._active and not any(rank.links for rank in self._ranks.values())
             self._wait = min(AGAIN_SECONDS if waits else LAST_SECONDS, self._wait * 2.0)
@@ -180,24 +183,44 @@ class Cluster:
                 continue
         return False
 
-    def _check(self) -> None:
-        """Read the connections of each network in which such a process is."""
+    def _check(self) -> bool:
+        """Read the connections of each network in which such a process is; whether of all, as some may have very much open."""
         networks: dict[str, dict[int, int]] = {}
-        self._hidden = False
+        end = time.thread_time() + SECONDS
+        for rank in self._in_turn():
+            if time.thread_time() > end:
+                return False
+            rank.round = self._round
+            self._connect(rank, networks)
+        self._round += 1
+        return True
+
+    def _in_turn(self) -> list[_Rank]:
+        """Those that were not looked at in this round: one of each user, then another one of each, and so on."""
+        of_user: dict[int, int] = {}
+        found: list[tuple[int, int, _Rank]] = []
         for pid, rank in self._ranks.items():
-            rank.links = {}
-            try:
-                network = self._network(pid)
-                open_now = sockets_of(self._proc, pid)
-                if open_now and network not in networks:
-                    networks[network] = peers.to_other_hosts(self._proc, pid)
-            except PermissionError:
-                self._hidden = True
-            except (OSError, ValueError, OverflowError):  # it has ended, or its table is none
-                continue
-            else:
-                far = {one: port for one, port in networks.get(network, {}).items() if one in open_now}
-                rank.links = {open_now[one]: one for one in far if rank.launches or _of_job(far)}
+            if rank.round != self._round:
+                place = of_user[rank.process.uid] = of_user.get(rank.process.uid, 0) + 1
+                found.append((place, pid, rank))
+        return [rank for _, _, rank in sorted(found, key=lambda one: one[:2])]
+
+    def _connect(self, rank: _Rank, networks: dict[str, dict[int, int]]) -> None:
+        """Note the connections of one of them."""
+        pid = rank.process.pid
+        rank.links, rank.hidden = {}, False
+        try:
+            network = self._network(pid)
+            open_now = sockets_of(self._proc, pid)
+            if open_now and network not in networks:
+                networks[network] = peers.to_other_hosts(self._proc, pid)
+        except PermissionError:
+            rank.hidden = True
+        except (OSError, ValueError, OverflowError):  # it has ended, or its table is none
+            return
+        else:
+            far = {one: port for one, port in networks.get(network, {}).items() if one in open_now}
+            rank.links = {open_now[one]: one for one in far if rank.launches or _of_job(far)}
 
     def _network(self, pid: int) -> str:
         try:

@@ -9,11 +9,14 @@ from heapq import heappop, heappush
 from typing import NamedTuple
 
 from costguard.holders import MONITORS
+from costguard.readers.host.opened import COST, opened
 from costguard.readers.host.processes import Process
 from costguard.readers.host.sense import NEVER
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from costguard.readers.host.processes import Processes
     from costguard.readers.host.sense import SensePaths
 
@@ -26,6 +29,9 @@ WATCHERS = (
 
 LINKS = 128
 """So many open files are looked at in one look, and the rest of the process that is begun."""
+
+USERS = 8
+"""Of so many users at least one process each is gone through in one look, whatever others have open."""
 
 YOUNGEST, LONGEST = 10.0, 4 * 3600.0
 """Seconds between two looks at one process: as many as it is old, within these."""
@@ -61,7 +67,10 @@ class GpuHolders:
     def __init__(self, place: "SensePaths") -> None:
         self._proc = place.proc
         self._edition: int | None = None  # of no look yet
-        self._due: list[tuple[float, int, Process]] = []  # when, the youngest first, and which process
+        self._due: dict[
+            int, list[tuple[float, int, Process]]
+        ] = {}  # by user: when, the youngest first, and which process
+        self._first = 0  # which user has his turn first
         self._held: dict[int, DeviceHolder] = {}
         self.hidden = False
         """Whether there are processes whose open files are not for this user to see."""
@@ -71,27 +80,44 @@ class GpuHolders:
     @property
     def due_at(self) -> float:
         """When the next process should be looked through, on the boot clock."""
-        return self._due[0][0] if self._due else NEVER
+        return min([due[0][0] for due in self._due.values()], default=NEVER)
 
     def look(self, processes: "Processes", now: float) -> "list[DeviceHolder]":
         """Go on looking, and say who holds a GPU; of this agent's own processes none does."""
         if processes.edition != self._edition:
             self._meet(processes, now)
             self._edition = processes.edition
-        left = LINKS
-        while left > 0 and self._due and self._due[0][0] <= now:
-            _, _, process = heappop(self._due)
+        left, turns = LINKS, min(USERS, len(self._users_due(now)))
+        self._first += turns
+        for turn, process in enumerate(self._in_turn(now), 1):
             if processes.get(process.pid) is process:
                 left -= self._inspect(process, now)
-        self.complete = not (self._due and self._due[0][0] <= now)
+            if left <= 0 and turn >= turns:
+                break
+        self.complete = not self._users_due(now)
         return list(self._held.values())
+
+    def _users_due(self, now: float) -> list[int]:
+        """Whose processes should be looked through."""
+        return [uid for uid, due in self._due.items() if due[0][0] <= now]
+
+    def _in_turn(self, now: float) -> "Iterator[Process]":
+        """The processes that should be looked through: one of each user, then another one of each, and so on."""
+        while users := self._users_due(now):
+            first = self._first % len(users)
+            for uid in (*users[first:], *users[:first]):
+                due = self._due[uid]
+                _, _, process = heappop(due)
+                if not due:
+                    del self._due[uid]
+                yield process
 
     def _meet(self, processes: "Processes", now: float) -> None:
         own = self._family(processes)
         for process in processes.changed(self._edition):
             if KERNEL not in (process.parent, process.pid) and not own & {process.pid, process.parent}:
                 due = max(now, process.start / _TICKS + BORN)
-                heappush(self._due, (due, -process.start, process))
+                heappush(self._due.setdefault(process.uid, []), (due, -process.start, process))
         self._held = {pid: one for pid, one in self._held.items() if processes.get(pid) is one.process}
 
     def _family(self, processes: "Processes") -> set[int]:
@@ -104,30 +130,25 @@ class GpuHolders:
 
     def _inspect(self, process: Process, now: float) -> int:
         """Look through what a process has open; how many files that were."""
-        folder = f"{self._proc}/{process.pid}/fd"
         holds = computes = controls = False
+        links = 0
         try:
-            names = os.listdir(folder)
+            for _, target in opened(self._proc, process.pid):
+                links += 1
+                if target.startswith(_DEVICE):
+                    holds = holds or target[len(_DEVICE) : len(_DEVICE) + 1].isdigit()
+                    computes = computes or target.startswith(_COMPUTE)
+                    controls = controls or target.startswith(_CONTROL)
         except PermissionError:
             self.hidden = True
-            names = []
         except OSError:  # it has ended
             self._held.pop(process.pid, None)
             return 1
-        for name in names:
-            try:
-                target = os.readlink(f"{folder}/{name}")
-            except OSError:
-                continue
-            if target.startswith(_DEVICE):
-                holds = holds or target[len(_DEVICE) : len(_DEVICE) + 1].isdigit()
-                computes = computes or target.startswith(_COMPUTE)
-                controls = controls or target.startswith(_CONTROL)
         if holds:
             self._held[process.pid] = DeviceHolder(process, computes or not controls, process.name.startswith(WATCHERS))
         else:
             self._held.pop(process.pid, None)
         age = max(0.0, now - process.start / _TICKS)
         wait = HELD_SECONDS if holds else min(LONGEST, max(YOUNGEST, age))
-        heappush(self._due, (now + wait, -process.start, process))
-        return len(names) + 4
+        heappush(self._due.setdefault(process.uid, []), (now + wait, -process.start, process))
+        return links + COST

@@ -58,20 +58,6 @@ def network(proc: str, pid: int) -> str:
         return ""
 
 
-def sockets_of(proc: str, pid: int) -> dict[int, str]:
-    """The sockets that a process has open, by inode, each with the name of its descriptor. Raises OSError."""
-    folder = f"{proc}/{pid}/fd"
-    found: dict[int, str] = {}
-    for name in os.listdir(folder):
-        try:
-            target = os.readlink(f"{folder}/{name}")
-        except OSError:  # closed meanwhile
-            continue
-        if target.startswith("socket:[") and target[8:-1].isdigit():
-            found[int(target[8:-1])] = name
-    return found
-
-
 def make_socket(family: int, kind: int, protocol: int = 0, *, proc: str = "/proc", beside: int = 0) -> "socket.socket":
     """A socket that never waits, in the network of a process (0: of this one): it stays where it was made. Raises OSError."""
     import socket

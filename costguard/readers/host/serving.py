@@ -4,12 +4,13 @@ Found by the names of their programs, or by a usual port and a GPU that the proc
 stranger's protocol, as of a training job's rendezvous, may take harm from a request. The owner may name further pages.
 """
 
-import os
+import time
 from typing import NamedTuple
 
 from costguard.readers.host.arguments import Recognised
 from costguard.readers.host.inference import Family, family_of, ports_of
-from costguard.readers.host.listening import Listener, listeners, network, sockets_of
+from costguard.readers.host.listening import Listener, listeners, network
+from costguard.readers.host.opened import SECONDS, opened, sockets_of
 from costguard.readers.host.page import RESTS_SECONDS, is_loopback
 from costguard.readers.host.processes import Process
 from costguard.readers.host.sense import NOT_YET, Activity, Sight
@@ -78,6 +79,7 @@ class Serving:
         self._list_at = 0.0
         self._spots: list[_Spot] = []
         self._blind = ""  # why listening ports cannot be seen
+        self._crowds: list[int] = []  # users whose servers take too long to go through
         self._doors: dict[_Spot, Door] = {}
         self._named: dict[str, Door] = {}  # pages that the owner has named
         self._wrong = ""
@@ -109,6 +111,7 @@ class Serving:
             self._servers = servers
             self._list(now.boot, recognised, processes)
         troubles = {words for words in (processes.unknown, self._wrong, self._blind) if words}
+        troubles.update(self._more_of(uid) for uid in self._crowds)
         if not (troubles or self._spots or self._doors or self._named or self._active):
             self.rests_until = self._list_at if self._recognised.settled else 0.0
             return NO_SERVER
@@ -172,9 +175,12 @@ class Serving:
             if spot in self._doors:
                 continue
             if len(self._doors) >= SERVERS or of_user[spot.uid] > SERVERS_OF_A_USER:
-                troubles.add(f"{self._users.name(spot.uid)} has more inference servers than are asked")
+                troubles.add(self._more_of(spot.uid))
                 continue
             self._doors[spot] = self._door(spot.address, spot.port, PATH, beside=spot.beside)
+
+    def _more_of(self, uid: int) -> str:
+        return f"{self._users.name(uid)} has more inference servers than are asked"
 
     def _list(self, now: float, recognised: "list[tuple[Process, Any]]", processes: "Processes") -> None:
         """Find where pages may be."""
@@ -186,13 +192,19 @@ class Serving:
             self._blind = f"listening ports cannot be seen ({error.strerror})"
             return
         taken = {("", door.port) for door in self._named.values()}
+        spent: dict[int, float] = {}
         for process, (family, ports) in sorted(recognised, key=lambda found: found[0].pid):
+            began = time.thread_time()
+            if spent.setdefault(process.uid, 0.0) > SECONDS:
+                continue
             net, rows = self._network_of(process, own)
             for row in _candidates(process, ports, rows, self._place.proc):
                 if (net, row.port) not in taken:
                     taken.add((net, row.port))
                     beside = process.pid if net else 0
                     self._spots.append(_Spot(row.address, row.port, beside, row.uid, family.name, process.pid))
+            spent[process.uid] += time.thread_time() - began
+        self._crowds = [uid for uid, seconds in spent.items() if seconds > SECONDS]
         self._list_at = now + (LIST_SECONDS if len(self._spots) < len(recognised) else LIST_RARELY_SECONDS)
         self._holders.forget(own)
         for row in own:
@@ -245,7 +257,13 @@ class _Holders:
 
     def _owner_of(self, row: Listener, processes: "Processes") -> int:
         pids = sorted(process.pid for process in processes.all() if process.uid == row.uid)
-        return next((pid for pid in pids if self._has(pid, row.inode)), 0)
+        end = time.thread_time() + SECONDS
+        for pid in pids:
+            if self._has(pid, row.inode):
+                return pid
+            if time.thread_time() > end:
+                break
+        return 0
 
     def _has(self, pid: int, inode: int) -> bool:
         try:
@@ -254,19 +272,13 @@ class _Holders:
             return False
 
     def _holds(self, pid: int) -> bool:
-        folder = f"{self._proc}/{pid}/fd"
         try:
-            names = os.listdir(folder)
+            return any(self._is_gpu(target) for _, target in opened(self._proc, pid))
         except OSError:
             return False
-        for name in names:
-            try:
-                target = os.readlink(f"{folder}/{name}")
-            except OSError:  # closed meanwhile
-                continue
-            if target.startswith(self._device) and target[len(self._device) :].isdigit():
-                return True
-        return False
+
+    def _is_gpu(self, target: str) -> bool:
+        return target.startswith(self._device) and target[len(self._device) :].isdigit()
 
 
 def _candidates(process: Process, ports: tuple[int, ...], rows: list[Listener], proc: str) -> list[Listener]:

@@ -41,7 +41,10 @@ RUNTIMES = ("node", "MainThread", "node-MainThread", "java")
 
 EXTENSION_HOST = b"--type=extensionHost"
 READS = 8
-"""Processes measured in one look; more take turns."""
+"""Processes measured in one look; more take turns, those of one group as often as those of any other."""
+
+LONGEST_TURN = 3600.0
+"""Seconds between two readings of one process: an editor may have hundreds of them."""
 
 KEPT_OPEN = 32
 """Up to so many of their files stay open. A user may start any number below an editor, and this process has a limit of its own."""
@@ -55,27 +58,30 @@ _ROOT_ALONE = "only root can see what other users' SSH sessions and editors do"
 
 
 class _Meter:
-    """One number of one process, as a rate: bytes read or written, or seconds of CPU."""
+    """One number of one process, as a rate: bytes read or written, or seconds of CPU. ``least``: at both of the last two readings."""
 
-    __slots__ = ("_table", "counter", "path", "pid", "rate")
+    __slots__ = ("_table", "counter", "least", "path", "pid", "rate")
 
     def __init__(self, pid: int, path: str) -> None:
         self.pid, self.path = pid, path
         self._table = FirstReadable(path, limit=4096)
-        self.counter = Counter()
+        self.counter = Counter(LONGEST_TURN)
         self.rate: float | None = None
+        self.least = 0.0
 
     def measure(self, now: float, *, keep: bool) -> None:
         """Read it; ``keep`` its file open. Raises OSError."""
         table = self._table.read()
         if not keep:
             self._table.close()
+        before = self.rate
         if self.path.endswith("/io"):
             numbers = [int(line.split()[1]) for line in table.splitlines()[:2]]
             self.rate = self.counter.rate(max(numbers), now)
         else:
             fields = table.rpartition(b")")[2].split()
             self.rate = self.counter.rate((int(fields[11]) + int(fields[12])) / _TICKS, now)
+        self.least = min(before or 0.0, self.rate or 0.0)
 
 
 class _Group:
@@ -83,14 +89,21 @@ class _Group:
 
     def __init__(self, who: str, what: str, limit: str, above: float, quiet_for: float, user: str) -> None:
         self.who, self.what, self.limit, self.user = who, what, limit, user
-        self.level = Level(above, quiet_for)
+        self.above, self.level = above, Level(above, quiet_for)
         self.meters: dict[tuple[int, int], _Meter] = {}
+        self.turn: list[_Meter] = []
         self.measured = float("-inf")
 
+    def next(self) -> _Meter:
+        """Whose turn it is."""
+        self.turn = self.turn or list(self.meters.values())
+        return self.turn.pop()
+
     def take(self, now: float) -> None:
-        """Take what its processes did since they were measured before."""
+        """Take what its processes did, each at its last reading; it counts if they did so at the one before, too."""
         rates = [meter.rate for meter in self.meters.values() if meter.rate is not None]
-        self.level.take(sum(rates) if rates else None, now, max(self.measured, now - LONGEST))
+        least = sum(meter.least for meter in self.meters.values())
+        self.level.take(sum(rates) if rates else None, now, max(self.measured, now - LONGEST), least=least)
         self.measured = now
 
 
@@ -108,7 +121,7 @@ class Ssh:
         ] = {}  # by process: which editor, and whether its extension host
         self._edition, self._looked = -1, False
         self._hidden: set[int] = set()  # processes that are not for this user to see
-        self._turn: list[tuple[_Group, _Meter]] = []
+        self._first = 0  # which group has its turn first
         self.rests_until = 0.0
 
     def look(self, now: "Moment", processes: "Processes") -> Sight:
@@ -138,25 +151,39 @@ class Ssh:
 
     def _measure(self, now: float) -> None:
         """Measure a few processes, and take what that says of their groups."""
+        groups = [group for group in self._groups.values() if group.meters]
+        keep = sum(len(group.meters) for group in groups) <= KEPT_OPEN
         touched: list[_Group] = []
-        meters = [(group, meter) for group in self._groups.values() for meter in group.meters.values()]
-        if not self._turn:
-            self._turn = meters
-        for _ in range(min(READS, len(self._turn))):
-            group, meter = self._turn.pop()
+        again: list[tuple[_Group, _Meter]] = []
+        for group in self._next(groups):
+            meter = group.next()
             if not meter.counter.due(now):
                 continue
             try:
-                meter.measure(now, keep=len(meters) <= KEPT_OPEN)
+                meter.measure(now, keep=keep)
             except PermissionError:
                 self._hidden.add(meter.pid)
                 continue
             except (OSError, ValueError, IndexError):  # it has ended
-                meter.rate = None
+                meter.rate, meter.least = None, 0.0
+            if (meter.rate or 0.0) >= group.above > meter.least and len(group.meters) > 1:
+                again.append((group, meter))
             if group not in touched:
                 touched.append(group)
+        for group, meter in again:  # a burst is over at the next look
+            group.turn.append(meter)
         for group in touched:
             group.take(now)
+
+    def _next(self, groups: list[_Group]) -> list[_Group]:
+        """Whose processes are measured in this look: one of each group, then another one of each, and so on."""
+        first = self._first = self._first % max(1, len(groups))
+        self._first += READS
+        found: list[_Group] = []
+        deepest = max([len(group.meters) for group in groups], default=0)
+        for depth in range(min(READS, deepest)):
+            found += [group for group in (*groups[first:], *groups[:first]) if len(group.meters) > depth]
+        return found[:READS]
 
     def _sort(self, processes: "Processes") -> None:
         """Find the sessions, and the processes of editors."""
@@ -183,8 +210,9 @@ class Ssh:
                     wanted[key][process.pid, process.start] = f"{self._proc}/{process.pid}/stat"
         for key, group in self._groups.items():
             paths = wanted.get(key, {})
-            group.meters = {one: group.meters.get(one) or _Meter(one[0], path) for one, path in paths.items()}
-        self._turn = []
+            if paths.keys() != group.meters.keys():
+                group.meters = {one: group.meters.get(one) or _Meter(one[0], path) for one, path in paths.items()}
+                group.turn = []
 
     def _group(self, who: str, what: str, limit: str, above: float, user: str) -> str:
         key = f"{who} {what}"

@@ -3,6 +3,7 @@
 import os
 import socket
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from costguard.cloud.schedulers import DAEMONS
 from costguard.readers.host.cluster import LAST_SECONDS, LAUNCHERS, Cluster
 from costguard.readers.host.peers import SERVICES
-from costguard.readers.host.sense import Sight
+from costguard.readers.host.sense import NOT_YET, Sight
 from tests.unit.readers.host.networks import run
 from tests.unit.readers.host.tree import Tree
 
@@ -278,6 +279,42 @@ def test_a_burst_on_all_cards_is_no_job(world: World) -> None:
         assert not world.step().active
 
 
+CROWD = range(1000, 1080)
+
+
+def crowd(world: World, hoard: Path) -> None:
+    """Launchers, if one believes their names, each of which has very much open."""
+    for pid in CROWD:
+        world.tree.process(pid, "torchrun")
+        (world.tree.proc / str(pid) / "fd").symlink_to(hoard)
+
+
+def test_launchers_with_very_much_open_take_no_look_long(world: World, hoard: Path) -> None:
+    """A user may start any number of them: they are gone through little by little, and until then there is more to know."""
+    crowd(world, hoard)
+    world.step(len(CROWD) // 32 + 1)
+    behind, longest = 0, 0.0
+    for _ in range(24):
+        began = time.thread_time()
+        sight = world.step()
+        longest, behind = max(longest, time.thread_time() - began), behind + world.sense._behind
+        assert sight.unknown == NOT_YET or not world.sense._behind
+    assert behind > 2, "they did not fit into a look"
+    assert not world.sense._behind
+    assert longest < 2.0
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make processes of another user")
+def test_a_crowd_hides_no_rank_of_another_user(world: World, hoard: Path) -> None:
+    """Each user has his turn in each look."""
+    crowd(world, hoard)
+    world.step(6)
+    world.rank(2000)
+    os.chown(world.tree.proc / "2000", 4711, 4711)
+    sight = world.step(6)
+    assert "python3 of uid 4711" in [one.who for one in sight.active]
+
+
 def test_unknown_processes_are_unknown(world: World) -> None:
     """A rank of another user would not be seen."""
     (world.tree.proc / "self").unlink()
@@ -286,7 +323,7 @@ def test_unknown_processes_are_unknown(world: World) -> None:
 
 WAITS = """
 import tempfile
-from costguard.readers.host.listening import sockets_of
+from costguard.readers.host.opened import sockets_of
 from costguard.readers.host.peers import to_other_hosts
 line, other = two_hosts(29500, lambda line: line.recv(1))
 ip("link", "set", "lo", "up")

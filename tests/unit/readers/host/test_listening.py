@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from costguard.readers.host.listening import Listener, listeners, make_socket, network, sockets_of
+from costguard.readers.host.listening import Listener, listeners, make_socket, network
+from costguard.readers.host.opened import sockets_of
 from costguard.readers.host.page import Page
 
 HEADER = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"

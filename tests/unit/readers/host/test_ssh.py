@@ -124,6 +124,43 @@ def test_sessions_of_one_user_count_together_and_by_turns(world: World) -> None:
     assert [one.who for one in sight.active] == [f"{ME} over SSH"]
 
 
+CROWD = range(1000, 1120)
+
+
+def test_a_crowd_below_an_editor_hides_no_session(world: World) -> None:
+    """Each group has its turn in each look, however many processes another one has."""
+    world.editor()
+    for pid in CROWD:
+        world.make(pid, "python3", parent=56)
+    world.session(20)
+    world.step(12)
+    world.step(r21=MB)
+    assert [one.who for one in world.step(r21=MB).active] == [f"{ME} over SSH"]
+
+
+def test_a_crowd_below_an_editor_is_seen_to_compute(world: World) -> None:
+    """The workers of a notebook that loads data: each of them is read after minutes, and what all of them use is known."""
+    world.editor()
+    for pid in CROWD:
+        world.make(pid, "python3", parent=56)
+    turn = len(CROWD) // READS + 2
+    assert not world.step(2 * turn).active
+    busy = {f"c{pid}": 0.05 for pid in CROWD}
+    assert [one.what for one in world.step(2 * turn, 10.0, **busy).active] == ["computed"]
+
+
+def test_a_burst_of_a_crowd_is_no_work(world: World) -> None:
+    """Each of them is read at another look, so one burst is found in many looks."""
+    world.editor()
+    for pid in CROWD:
+        world.make(pid, "python3", parent=56)
+    turn = len(CROWD) // READS + 2
+    world.step(2 * turn)
+    world.step(1, 10.0, **{f"c{pid}": 2.0 for pid in CROWD})
+    for _ in range(2 * turn):
+        assert not world.step().active
+
+
 def test_an_editor_in_use_counts(world: World) -> None:
     """Its window sends every change of a file."""
     world.editor()
