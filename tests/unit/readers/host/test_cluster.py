@@ -279,7 +279,7 @@ def test_a_burst_on_all_cards_is_no_job(world: World) -> None:
         assert not world.step().active
 
 
-CROWD = range(1000, 1080)
+CROWD = range(1000, 1100)
 
 
 def crowd(world: World, hoard: Path) -> None:
@@ -292,14 +292,14 @@ def crowd(world: World, hoard: Path) -> None:
 def test_launchers_with_very_much_open_take_no_look_long(world: World, hoard: Path) -> None:
     """A user may start any number of them: they are gone through little by little, and until then there is more to know."""
     crowd(world, hoard)
-    world.step(len(CROWD) // 32 + 1)
+    world.tree.pass_by(60.0)
     behind, longest = 0, 0.0
     for _ in range(24):
         began = time.thread_time()
         sight = world.step()
         longest, behind = max(longest, time.thread_time() - began), behind + world.sense._behind
         assert sight.unknown == NOT_YET or not world.sense._behind
-    assert behind > 2, "they did not fit into a look"
+    assert behind > 0, "they did not fit into a look"
     assert not world.sense._behind
     assert longest < 2.0
 
