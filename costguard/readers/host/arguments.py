@@ -2,6 +2,7 @@
 
 from costguard.readers.host.processes import Process
 from costguard.readers.host.text import read
+from costguard.readers.host.turns import by_turns
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ class Recognised:
             self._edition = processes.edition
             self._found = {pid: one for pid, one in self._found.items() if processes.get(pid) is one[0]}
             self._waiting += [process for process in changed if self._may(process, processes)]
+            if len(self._waiting) > READS:
+                self._waiting = by_turns(self._waiting, lambda process: process.uid)
             self._again, self._waiting = self._waiting[:READS], self._waiting[READS:]
             for process in (*again, *self._again):
                 if processes.get(process.pid) is process:

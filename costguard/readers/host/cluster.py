@@ -16,6 +16,7 @@ from costguard.readers.host.processes import Process
 from costguard.readers.host.rates import Level
 from costguard.readers.host.sense import NOT_YET, Activity, Sight
 from costguard.readers.host.text import duration, printable, read
+from costguard.readers.host.turns import by_turns
 from costguard.readers.host.users import Users
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
@@ -187,23 +188,14 @@ class Cluster:
         """Read the connections of each network in which such a process is; whether of all, as some may have very much open."""
         networks: dict[str, dict[int, int]] = {}
         end = time.thread_time() + SECONDS
-        for rank in self._in_turn():
+        waiting = [rank for rank in self._ranks.values() if rank.round != self._round]
+        for rank in by_turns(waiting, lambda one: one.process.uid):
             if time.thread_time() > end:
                 return False
             rank.round = self._round
             self._connect(rank, networks)
         self._round += 1
         return True
-
-    def _in_turn(self) -> list[_Rank]:
-        """Those that were not looked at in this round: one of each user, then another one of each, and so on."""
-        of_user: dict[int, int] = {}
-        found: list[tuple[int, int, _Rank]] = []
-        for pid, rank in self._ranks.items():
-            if rank.round != self._round:
-                place = of_user[rank.process.uid] = of_user.get(rank.process.uid, 0) + 1
-                found.append((place, pid, rank))
-        return [rank for _, _, rank in sorted(found, key=lambda one: one[:2])]
 
     def _connect(self, rank: _Rank, networks: dict[str, dict[int, int]]) -> None:
         """Note the connections of one of them."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from costguard.readers.host.table import FirstReadable
 from costguard.readers.host.text import read
+from costguard.readers.host.turns import by_turns
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -26,8 +27,11 @@ NUMBERS_TRIED = 48
 """New numbers up to which trying each is cheaper than to list."""
 
 NEW_READ = 32
-"""New processes that a listing reads after the very first one, the oldest first: where hundreds come and go, most are gone by the
+"""New processes that a listing reads after the very first one, of each user in turn: where hundreds come and go, most are gone by the
 next look."""
+
+STAYED_READ = 256
+"""And so many of those that were there at the listing before already, and stay."""
 
 READ_AGAIN = 2
 """Looks in a row at which a new process is read again."""
@@ -64,6 +68,7 @@ class Processes:
         self._changed: list[Process] = []  # by this look
         self._edition_before: int | None = None  # that of the look before
         self._young: dict[int, int] = {}  # new processes, with the looks for which they are read again
+        self._unread: set[int] = set()  # who was new at the last listing, and was not read
         self._dead: dict[int, None] = {}  # numbers behind which nobody lives, in turn: nobody has asked how they ended
         self._turn: list[int] = []  # who is read again in his turn
         self._turn_at: float | None = None  # on the boot clock, None before the first look
@@ -173,7 +178,7 @@ class Processes:
             pids = {int(name) for name in os.listdir(self._proc) if name.isdigit()}
         except OSError as error:
             self.edition += bool(self._found)
-            self._found, self._by_name, self._young, self._turn, self._dead = {}, {}, {}, [], {}
+            self._found, self._by_name, self._young, self._turn, self._dead, self._unread = {}, {}, {}, [], {}, set()
             self.unknown = f"{self._proc} cannot be read ({error.strerror})"
             self._list_at, self._last = 0.0, None
             return
@@ -182,8 +187,11 @@ class Processes:
             self._forget(pid)
         self._dead = {pid: None for pid in self._dead if pid in pids}
         new = sorted(pids - self._found.keys() - self._dead.keys())
+        unread, self._unread = self._unread, set()
         if self._found and len(new) > NEW_READ:
-            new, self._list_at = new[:NEW_READ], 0.0
+            everybody, self._list_at = set(new), 0.0
+            new = self._chosen(new, unread)
+            self._unread = everybody.difference(new)
         for pid in [*new, *list(self._dead)[:IN_TURN]]:  # a number may be another one's by now
             self._dead.pop(pid, None)
             self._take(pid)
@@ -191,6 +199,18 @@ class Processes:
                 break
             if pid not in self._found:
                 self._dead[pid] = None
+
+    def _chosen(self, new: list[int], unread: set[int]) -> list[int]:
+        """Which of many new processes are read in this look: no user's crowd keeps another user's from being seen."""
+        fair = by_turns(new, self._owner)
+        stayed = [pid for pid in fair if pid in unread][:STAYED_READ]
+        return stayed + [pid for pid in fair if pid not in unread][:NEW_READ]
+
+    def _owner(self, pid: int) -> int:
+        try:
+            return os.stat(f"{self._proc}/{pid}").st_uid
+        except OSError:  # it has ended, and costs little to be tried
+            return -1
 
     def _hidden(self, pids: set[int]) -> str:
         """Why this is not everything, in words."""

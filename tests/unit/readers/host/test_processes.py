@@ -60,6 +60,29 @@ def test_a_storm_of_processes_is_read_little_by_little(tree: Tree) -> None:
     assert len(tree.processes.named("cc1")) == 2 * NEW_READ
 
 
+def test_a_crowd_that_stays_is_read_soon(tree: Tree) -> None:
+    """A job of a thousand processes: who comes after them is not seen minutes later."""
+    tree.pass_by()
+    for pid in range(1000, 2000):
+        tree.process(pid, "worker")
+    tree.process(3000, "bash")
+    tree.pass_by(6 * STEP)
+    assert len(tree.processes.named("worker")) == 1000
+    assert tree.processes.named("bash")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make processes of another user")
+def test_a_crowd_hides_no_other_user(tree: Tree) -> None:
+    """Each user has his turn: a login is seen at the next look, whatever somebody else has started."""
+    tree.pass_by()
+    for pid in range(1000, 2000):
+        tree.process(pid, "worker")
+    tree.process(3000, "bash")
+    os.chown(tree.proc / "3000", 4711, 4711)
+    tree.pass_by()
+    assert tree.processes.named("bash")
+
+
 def test_the_dead_hide_nobody(tree: Tree) -> None:
     """Hundreds that nobody asks how they ended, as under a container's first process: who comes after them is seen all the same."""
     for pid in range(200, 200 + 5 * NEW_READ):

@@ -1,0 +1,19 @@
+"""Turns: where a look takes a few of many, no user's crowd keeps it from another user's."""
+
+TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
+
+    One = TypeVar("One")
+
+
+def by_turns(found: "Iterable[One]", user: "Callable[[One], int]") -> "list[One]":
+    """One of each user, in their order, then another one of each, and so on."""
+    taken: dict[int, int] = {}
+    places: list[tuple[int, int, One]] = []
+    for one in found:
+        uid = user(one)
+        taken[uid] = place = taken.get(uid, 0) + 1
+        places.append((place, len(places), one))
+    return [one for _, _, one in sorted(places, key=lambda at: at[:2])]
