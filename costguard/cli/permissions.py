@@ -135,18 +135,18 @@ def _show(
 
 
 def _installed() -> dict[str, Provider]:
-    from costguard.config.plug_ins import entries
+    from costguard.config.plug_ins import CLOUDS
 
-    loaded = load(entries())
+    loaded = load(CLOUDS.entries())
     for failure in loaded.failures:
         click.echo(f"a plug-in could not be loaded: {failure}", err=True)
     return dict(zip(loaded.names, loaded.providers, strict=True))
 
 
 def _schedulers() -> dict[str, Scheduler]:
-    from costguard.config.task_plug_ins import INSTALLED
+    from costguard.config.plug_ins import TASKS
 
-    return dict(INSTALLED)
+    return dict(TASKS.installed)
 
 
 def _list(installed: dict[str, Provider], schedulers: dict[str, Scheduler], *, as_json: bool) -> None:

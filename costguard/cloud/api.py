@@ -375,9 +375,9 @@ def secret_store(provider: Provider) -> SecretStore | None:
     return found
 
 
-def settings_of(provider: Provider) -> tuple[Setting, ...]:
-    """The options of a plug-in's own; anything else there is left out: foreign code must not keep a guard from starting."""
-    own = getattr(provider, "settings", ())
+def settings_of(plug_in: object) -> tuple[Setting, ...]:
+    """The options of a plug-in's own, for a cloud or for tasks; anything else there is left out: foreign code must not keep a guard from starting."""
+    own = getattr(plug_in, "settings", ())
     return tuple(setting for setting in own if isinstance(setting, Setting)) if isinstance(own, tuple | list) else ()
 
 

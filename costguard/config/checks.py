@@ -5,11 +5,10 @@ from typing import NamedTuple, get_args
 
 from costguard.cloud.api import capabilities, secret_store
 from costguard.config.addresses import gets_warnings
-from costguard.config.plug_ins import INSTALLED
+from costguard.config.plug_ins import CLOUDS, TASKS
 from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
 from costguard.config.sources import Problem, Value
-from costguard.config.task_plug_ins import INSTALLED as TASK_PLUG_INS
 from costguard.config.types import ActionName
 from costguard.config.values import REFERENCE, seconds, show_seconds, show_share
 from costguard.engine.policy import CLOUD_ACTIONS, END_TASK, MACHINE_ACTIONS, MACHINE_THRESHOLD_LIMIT
@@ -149,8 +148,8 @@ def _task(settings: Settings, chain: tuple[str, ...]) -> Iterator[Problem]:
     if settings.gpu_devices:
         text = "the GPUs of the task are those that its scheduler gave it"
         yield Problem("gpu_devices", f'{text}; allowed with end_task: ["all"]', involves=("kill_action", "fallback"))
-    if settings.task.scheduler not in {"auto", "none", *TASK_PLUG_INS}:
-        known = ", ".join(("auto", "none", *TASK_PLUG_INS))
+    if settings.task.scheduler not in {"auto", "none", *TASKS.installed}:
+        known = ", ".join(("auto", "none", *TASKS.installed))
         text = f"no plug-in for tasks has this name, so end_task has nobody to ask; allowed: {known}"
         yield Problem("task.scheduler", text, involves=("kill_action", "fallback"))
 
@@ -169,7 +168,7 @@ def _deadline(settings: Settings) -> Iterator[Problem]:
 
 def _cloud(settings: Settings) -> Iterator[Problem]:
     """What the named cloud supports at all; the plan of a machine says the rest."""
-    provider = INSTALLED.get(settings.cloud.provider)
+    provider = CLOUDS.installed.get(settings.cloud.provider)
     if provider is None:
         return
     can = capabilities(provider)
@@ -202,7 +201,7 @@ def _tags(settings: Settings) -> Iterator[Problem]:
 
 def _secrets(settings: Settings) -> Iterator[Problem]:
     """What the cloud keeps is read with the machine's own identity; the message names no secret's name, which may be one by mistake."""
-    provider = INSTALLED.get(settings.cloud.provider)
+    provider = CLOUDS.installed.get(settings.cloud.provider)
     store = secret_store(provider) if provider is not None else None
     for channel, one in settings.notify.channels.items():
         found = REFERENCE.fullmatch(one.urls)

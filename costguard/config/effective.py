@@ -1,8 +1,8 @@
 """The effective configuration: plain JSON values, as the guard gets them."""
 
 from costguard import __version__
-from costguard.config import plug_ins, task_plug_ins
 from costguard.config.load import LoadedConfiguration
+from costguard.config.plug_ins import CLOUDS, TASKS
 from costguard.config.schema import Settings
 from costguard.config.sense_options import hatches
 from costguard.config.show import origin
@@ -30,8 +30,8 @@ def build(loaded: LoadedConfiguration) -> dict[str, object]:
         "host": settings.host.model_dump(mode="json"),
         "senses": senses(settings, "senses.enabled" in loaded.written),
         "task": settings.task.model_dump(mode="json"),
-        "providers": plug_ins.entries(),
-        "task_plug_ins": task_plug_ins.entries(),
+        "providers": CLOUDS.entries(),
+        "task_plug_ins": TASKS.entries(),
         "paths": loaded.paths._asdict(),
         "source": loaded.source,
         "origin": origin(loaded),

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from pydantic import ValidationError
 
-from costguard.config import checks, drop_ins, ownership, paths, plug_ins, task_plug_ins
+from costguard.config import checks, drop_ins, ownership, paths
 from costguard.config.options import NAME, OPTIONS, find, generic, is_table_of_tables
+from costguard.config.plug_ins import CLOUDS, TASKS
 from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
 from costguard.config.sources import Layer, Problem, Value, read_command_line, read_environment
@@ -19,7 +20,7 @@ RANGED = ("greater_than", "less_than")
 """Beginnings of pydantic's error types for a number out of range."""
 
 
-_OF_PLUG_INS: dict[str, Mapping[str, str]] = {"cloud": plug_ins.UNFIT, "task": task_plug_ins.UNFIT}
+_OF_PLUG_INS: dict[str, Mapping[str, str]] = {"cloud": CLOUDS.unfit, "task": TASKS.unfit}
 """Tables in which plug-ins have tables of their own, with those whose options cannot be read."""
 
 

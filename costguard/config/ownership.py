@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from costguard.cloud import container
-from costguard.config import sense_options, task_plug_ins
-from costguard.config.plug_ins import files
+from costguard.config import sense_options
+from costguard.config.plug_ins import CLOUDS, TASKS
 from costguard.config.schema import Settings
 from costguard.config.sources import Problem, Value
 from costguard.config.values import REFERENCE
@@ -72,11 +72,11 @@ def _everything(settings: Settings, given: Given, uid: int) -> Iterator[tuple[st
         ("sink.token_file", settings.sink.token_file),
         ("heartbeat.token_file", settings.heartbeat.token_file),
         *((f"notify.channels.{name}.urls", _file_of(one.urls)) for name, one in settings.notify.channels.items()),
-        *((f"cloud.{name}.{option}", getattr(getattr(settings.cloud, name), option)) for name, option in files()),
         *(
-            (f"task.{name}.{option}", getattr(getattr(settings.task, name), option))
-            for name, option in task_plug_ins.files()
+            (f"cloud.{name}.{option}", getattr(getattr(settings.cloud, name), option))
+            for name, option in CLOUDS.files()
         ),
+        *((f"task.{name}.{option}", getattr(getattr(settings.task, name), option)) for name, option in TASKS.files()),
     ):
         if file:
             yield path, file

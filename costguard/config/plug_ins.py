@@ -1,81 +1,84 @@
-"""What the installed cloud plug-ins bring to the configuration: their own tables ``[cloud.NAME]``, and what their clouds can do.
+"""What the installed plug-ins bring to the configuration: their own tables ``[cloud.NAME]`` and ``[task.NAME]``.
 
 They are found through their entry points and imported, which is cheap (`costguard.testing.contract` sees to that). One that
 cannot be loaded has no options here; plans and `doctor` say why.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import entry_points
-from typing import Any, Literal
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import create_model
 
-from costguard.cloud.api import Provider, Setting, load, settings_of
+from costguard.cloud import api as cloud_api
+from costguard.cloud.api import Provider, Setting
 from costguard.config.types import File, Url
+from costguard.tasks import api as task_api
+from costguard.tasks.api import Scheduler
+
+P = TypeVar("P", Provider, Scheduler)
 
 
-def entries() -> list[str]:
-    """The installed cloud plug-ins as ``name=module``, found through their entry points, not imported."""
-    return sorted({f"{point.name}={point.module}" for point in entry_points(group="costguard.providers")})
+class PlugIns(Generic[P]):
+    """The installed plug-ins of one group of entry points, as far as they can be loaded; ``kind`` names the model of their tables."""
+
+    def __init__(self, group: str, kind: str, about: str, installed: Callable[[list[str]], Mapping[str, P]]) -> None:
+        self._group, self._kind, self._about = group, kind, about
+        self.installed: Mapping[str, P] = installed(self.entries())
+        """By the name of their entry points."""
+        self.unfit: dict[str, str] = {}
+        """Those whose options cannot be part of the configuration, and why."""
+
+    def entries(self) -> list[str]:
+        """All of the group as ``name=module``, not imported."""
+        return sorted({f"{point.name}={point.module}" for point in entry_points(group=self._group)})
+
+    def own(self, name: str) -> tuple[Setting, ...]:
+        """The options of one plug-in."""
+        return () if name in self.unfit else cloud_api.settings_of(self.installed[name])
+
+    def files(self) -> list[tuple[str, str]]:
+        """Plug-in and option of each file that a plug-in reads."""
+        return [(name, option.name) for name in self.installed for option in self.own(name) if option.kind == "file"]
+
+    def tables(self, section: type[Any], option: Callable[..., Any]) -> type[Any]:
+        """A base for the model of their section, with an inner table for each plug-in that has options of its own."""
+        inner: dict[str, Any] = {}
+        for name, plug_in in self.installed.items():
+            fields: dict[str, Any] = {one.name: (_type(one), _option(one, option)) for one in self.own(name)}
+            if not fields:
+                continue
+            try:
+                about = self._about.format(plug_in.name)
+                table = create_model(f"{self._kind}_{name}", __base__=section, __doc__=about, **fields)
+                inner[name] = (table, table())
+                if name not in create_model(self._kind, __base__=section, **inner).model_fields:
+                    raise ValueError("a table cannot have this name")  # noqa: TRY301 - reported as the library's own errors
+            except Exception as error:  # noqa: BLE001 - foreign code: whatever is wrong with it, the other plug-ins count
+                inner.pop(name, None)
+                self.unfit[name] = " ".join(str(error).split())
+        return create_model(self._kind, __base__=section, **inner)
 
 
-def _installed() -> dict[str, Provider]:
-    loaded = load(entries())
+def _clouds(entries: list[str]) -> Mapping[str, Provider]:
+    loaded = cloud_api.load(entries)
     return dict(zip(loaded.names, loaded.providers, strict=True))
 
 
-INSTALLED: Mapping[str, Provider] = _installed()
-"""Every plug-in that can be loaded, by the name of its entry point."""
-
-UNFIT: dict[str, str] = {}
-"""Plug-ins whose options cannot be part of the configuration, and why."""
+def _schedulers(entries: list[str]) -> Mapping[str, Scheduler]:
+    loaded = task_api.load(entries)
+    return dict(zip(loaded.names, loaded.schedulers, strict=True))
 
 
-def own(name: str) -> tuple[Setting, ...]:
-    """The options of one plug-in."""
-    return () if name in UNFIT else settings_of(INSTALLED[name])
+CLOUDS = PlugIns("costguard.providers", "PlugIns", "Options of {} alone.", _clouds)
+TASKS = PlugIns(task_api.GROUP, "TaskPlugIns", "Options of tasks of {} alone.", _schedulers)
 
 
 def former() -> dict[str, str]:
     """Old names of options, for older configurations, and their present names."""
-    options = ((name, option) for name in INSTALLED for option in own(name))
+    options = ((name, option) for name in CLOUDS.installed for option in CLOUDS.own(name))
     renamed = {f"cloud.{option.formerly}": f"cloud.{name}.{option.name}" for name, option in options if option.formerly}
     return {"notify.channels": "notify.local"} | renamed
-
-
-def files() -> list[tuple[str, str]]:
-    """Plug-in and option of each file that a plug-in reads."""
-    return [(name, option.name) for name in INSTALLED for option in own(name) if option.kind == "file"]
-
-
-def tables(section: type[Any], option: Callable[..., Any]) -> type[Any]:
-    """A base for the model of ``[cloud]`` with an inner table for each plug-in that has options of its own."""
-    named = [(name, f"Options of {provider.name} alone.", own(name)) for name, provider in INSTALLED.items()]
-    return table_of("PlugIns", named, section, option, UNFIT)
-
-
-def table_of(
-    kind: str,
-    named: Iterable[tuple[str, str, tuple[Setting, ...]]],
-    section: type[Any],
-    option: Callable[..., Any],
-    unfit: dict[str, str],
-) -> type[Any]:
-    """The same for any plug-ins: name, what its table is for, options. One that does not fit goes to ``unfit``, with why."""
-    inner: dict[str, Any] = {}
-    for name, about, settings in named:
-        fields: dict[str, Any] = {setting.name: (_type(setting), _option(setting, option)) for setting in settings}
-        if not fields:
-            continue
-        try:
-            table = create_model(f"{kind}_{name}", __base__=section, __doc__=about, **fields)
-            inner[name] = (table, table())
-            if name not in create_model(kind, __base__=section, **inner).model_fields:
-                raise ValueError("a table cannot have this name")  # noqa: TRY301 - reported as the library's own errors
-        except Exception as error:  # noqa: BLE001 - foreign code: whatever is wrong with it, the other plug-ins count
-            inner.pop(name, None)
-            unfit[name] = " ".join(str(error).split())
-    return create_model(kind, __base__=section, **inner)
 
 
 def _type(setting: Setting) -> Any:  # noqa: ANN401 - an annotation

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from costguard.cloud import api, dmi
 from costguard.config.options import OPTIONS, Option
-from costguard.config.plug_ins import entries
+from costguard.config.plug_ins import CLOUDS
 from costguard.config.presets import PRESETS
 
 _HEAD = """\
@@ -43,7 +43,7 @@ def short(preset: str = "none", sysfs: str = "/sys") -> str:
 def proposed_action(sysfs: str = "/sys") -> str:
     """The cloud's stop where a plug-in recognises this machine."""
     machine = dmi.identity(sysfs)
-    return "stop" if any(one.recognises(machine) for one in api.load(entries()).providers) else "shutdown"
+    return "stop" if any(one.recognises(machine) for one in api.load(CLOUDS.entries()).providers) else "shutdown"
 
 
 def toml(value: object) -> str:

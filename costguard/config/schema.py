@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from costguard.config import plug_ins, sense_options, task_plug_ins
+from costguard.config import sense_options
+from costguard.config.plug_ins import CLOUDS, TASKS
 from costguard.config.types import (
     DURATION,
     KINDS,
@@ -175,7 +176,7 @@ if TYPE_CHECKING:
         """The tables of the installed plug-ins, one for each that has options of its own: ``[cloud.NAME]``."""
 
 else:
-    _PlugIns = plug_ins.tables(Section, option)
+    _PlugIns = CLOUDS.tables(Section, option)
 
 
 class Cloud(_PlugIns):
@@ -253,7 +254,7 @@ if TYPE_CHECKING:
         """The tables of the installed plug-ins for tasks: ``[task.NAME]``."""
 
 else:
-    _TaskPlugIns = task_plug_ins.tables(Section, option)
+    _TaskPlugIns = TASKS.tables(Section, option)
 
 
 class TaskSection(_TaskPlugIns):

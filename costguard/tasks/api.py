@@ -5,10 +5,10 @@ nothing: what asks the scheduler is imported inside `Scheduler.open`, which only
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal, NamedTuple, Protocol, cast
+from typing import Literal, NamedTuple, Protocol, cast
 
 from costguard.cloud import api as cloud_api
-from costguard.cloud.api import CloudError, Permission, Setting, Ticket
+from costguard.cloud.api import CloudError, Permission, Ticket
 from costguard.plans import PlanFinding, Result, Verdict
 
 GROUP = "costguard.tasks"
@@ -161,11 +161,6 @@ def load(names: Iterable[str]) -> LoadedSchedulers:
     """Load plug-ins as `costguard.cloud.api.load` does."""
     found = cloud_api.load(names)
     return LoadedSchedulers(cast("tuple[Scheduler, ...]", found.providers), found.failures, found.names)
-
-
-def settings_of(scheduler: Scheduler) -> tuple[Setting, ...]:
-    """The options of a plug-in's own."""
-    return cloud_api.settings_of(cast("Any", scheduler))
 
 
 def policy_of(scheduler: Scheduler) -> PolicyTexts:

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from costguard.cloud.api import Ticket
-from costguard.tasks.api import Place, Scheduler, SchedulerError, Task, TaskFacts, load, settings_of
+from costguard.cloud.api import Ticket, settings_of
+from costguard.tasks.api import Place, Scheduler, SchedulerError, Task, TaskFacts, load
 
 PATIENCE = 20.0
 """Seconds in which a plug-in must have given up a scheduler that does not answer."""

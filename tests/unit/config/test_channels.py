@@ -9,7 +9,7 @@ import pytest
 from costguard.cloud.api import load as load_plug_ins
 from costguard.config.load import ConfigurationError, load
 from costguard.config.options import FIT_NAME, OPTIONS
-from costguard.config.plug_ins import INSTALLED
+from costguard.config.plug_ins import CLOUDS
 from costguard.config.show import as_json, as_toml
 from costguard.config.types import Channels
 from costguard.notify.delivery import LOCAL_CHANNELS
@@ -152,7 +152,7 @@ def test_a_cloud_without_a_store_is_a_mistake(tmp_path: Path, monkeypatch: pytes
     example = Path(__file__).parents[2] / "contract" / "example"
     monkeypatch.syspath_prepend(str(example))
     (provider,) = load_plug_ins(["costguard_example:Example"]).providers
-    monkeypatch.setitem(INSTALLED, "example", provider)
+    monkeypatch.setitem(CLOUDS.installed, "example", provider)
     said = problems(tmp_path, f'{SECRET}[cloud]\nprovider = "example"\n')
     assert "the plug-in for Example Cloud reads no secrets; allowed: file:/PATH, env:NAME, credential:NAME" in said
 

@@ -8,9 +8,10 @@ import pytest
 
 from costguard.cloud.api import Setting, site_settings
 from costguard.config import load as load_module
-from costguard.config import load_effective, plug_ins
+from costguard.config import load_effective
 from costguard.config.load import ConfigurationError, load
 from costguard.config.options import OPTIONS
+from costguard.config.plug_ins import CLOUDS
 from costguard.config.schema import Cloud, Section, Settings, option
 from costguard.config.show import as_json
 from costguard.config.sources import read_file
@@ -30,7 +31,7 @@ def loaded(tmp_path: Path, text: str, *sets: str, **environment: str) -> dict[st
 
 def test_every_option_of_a_plug_in_is_one_of_the_configuration() -> None:
     """With its own words, under the name of its entry point."""
-    for name, provider in plug_ins.INSTALLED.items():
+    for name, provider in CLOUDS.installed.items():
         for one in getattr(provider, "settings", ()):
             assert OPTIONS[f"cloud.{name}.{one.name}"].description == one.description
     assert NEW in OPTIONS
@@ -39,7 +40,7 @@ def test_every_option_of_a_plug_in_is_one_of_the_configuration() -> None:
 
 def test_the_contract_knows_the_options_of_every_cloud() -> None:
     """A plug-in may not have one of the same name: it would hide it."""
-    assert set(Cloud.model_fields) - set(plug_ins.INSTALLED) < SHARED
+    assert set(Cloud.model_fields) - set(CLOUDS.installed) < SHARED
 
 
 @pytest.mark.parametrize("text", ["[cloud]\nscheduled_events = true\n", "[cloud.azure]\nscheduled_events = true\n"])
@@ -93,13 +94,13 @@ def test_a_plug_in_sees_its_own_table_and_what_all_share(tmp_path: Path) -> None
     cloud = load_effective({"config": str(file)}, {})["cloud"]
     assert isinstance(cloud, dict)
     json.dumps(cloud)
-    azure = plug_ins.INSTALLED["azure"]
+    azure = CLOUDS.installed["azure"]
     mine = site_settings(cloud, "azure", azure)
     assert (mine["group"], mine["identity"], mine["scheduled_events"]) == ("leave", "me", True)
     assert "azure" not in mine
     assert site_settings({**cloud, "live": True}, "azure", azure)["scheduled_events"] is True
     assert site_settings({**cloud, "live": False}, "azure", azure)["scheduled_events"] is False
-    other = site_settings(cloud, "aws", plug_ins.INSTALLED["aws"])
+    other = site_settings(cloud, "aws", CLOUDS.installed["aws"])
     assert (other["group"], "identity" in other, "azure" in other) == ("leave", False, False)
 
 
@@ -123,8 +124,8 @@ def test_each_kind_of_setting_takes_its_own_values(monkeypatch: pytest.MonkeyPat
             Setting("label", "A word for people", "", "x", "a text"),
         )
 
-    monkeypatch.setattr(plug_ins, "INSTALLED", {"mine": Mine()})
-    table = plug_ins.tables(Section, option)
+    monkeypatch.setattr(CLOUDS, "installed", {"mine": Mine()})
+    table = CLOUDS.tables(Section, option)
     good = {"size": "l", "loud": True, "address": "https://a.example/", "key_file": "/k", "label": "é"}
     made = table(mine=good).mine.model_dump()
     assert made == {**good, "address": "https://a.example"}
@@ -132,7 +133,7 @@ def test_each_kind_of_setting_takes_its_own_values(monkeypatch: pytest.MonkeyPat
     for name, wrong in (("size", "m"), ("loud", "true"), ("address", "a.example"), ("key_file", "k"), ("label", 1)):
         with pytest.raises(ValueError, match=name):
             table(mine={name: wrong})
-    assert plug_ins.files() == [("mine", "key_file")]
+    assert CLOUDS.files() == [("mine", "key_file")]
 
 
 def test_a_file_without_former_names_is_left_alone(tmp_path: Path) -> None:
@@ -161,11 +162,11 @@ def test_a_plug_in_that_is_wrong_about_its_options_keeps_no_guard_from_starting(
         name: type(name, (), {"name": name, "settings": staticmethod(given) if callable(given) else given})()
         for name, given in wrong.items()
     }
-    monkeypatch.setattr(plug_ins, "INSTALLED", made)
-    monkeypatch.setattr(plug_ins, "UNFIT", {})
-    assert set(plug_ins.tables(Section, option).model_fields) == {"fine"}
-    assert set(plug_ins.UNFIT) == {"default", "hidden", "_name"}
-    assert [plug_ins.own(name) for name in wrong] == [(), (), (), (), (), (good,)]
-    monkeypatch.setitem(plug_ins.UNFIT, "default", "no default")
-    monkeypatch.setitem(load_module._OF_PLUG_INS, "cloud", plug_ins.UNFIT)
+    monkeypatch.setattr(CLOUDS, "installed", made)
+    monkeypatch.setattr(CLOUDS, "unfit", {})
+    assert set(CLOUDS.tables(Section, option).model_fields) == {"fine"}
+    assert set(CLOUDS.unfit) == {"default", "hidden", "_name"}
+    assert [CLOUDS.own(name) for name in wrong] == [(), (), (), (), (), (good,)]
+    monkeypatch.setitem(CLOUDS.unfit, "default", "no default")
+    monkeypatch.setitem(load_module._OF_PLUG_INS, "cloud", CLOUDS.unfit)
     assert "no default" in load_module._unknown("cloud.default.label", "x")
