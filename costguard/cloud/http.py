@@ -39,6 +39,18 @@ class Connection(http.client.HTTPConnection):
         return plain
 
 
+def for_tokens(given: object, option: str) -> str:
+    """The address in an option, without its last slash; empty where none is set. Raises CloudError where a token would be seen on its way."""
+    from costguard.cloud.api import CloudError
+
+    endpoint = str(given or "").rstrip("/")
+    parts = urlsplit(endpoint)
+    if parts.scheme == "http" and parts.hostname not in {"127.0.0.1", "::1", "localhost"}:
+        text = f"`{endpoint}` is not encrypted: no token is sent there"
+        raise CloudError("refused", text, code="endpoint", hint=f"set {option} to an https address")
+    return endpoint
+
+
 def address(endpoint: str) -> tuple[str, int, str] | None:
     """Host, port and path of ``http://HOST[:PORT][/PATH]``; None for anything else."""
     try:

@@ -5,12 +5,10 @@ documentation "Azure Key Vault keys, secrets and certificates overview" (names, 
 Key Vault with Azure role-based access control" (the data action; a role can be assigned on one secret), "Key Vault error codes".
 """
 
-import itertools
 import json
 import re
 import time
 from typing import Any, NamedTuple
-from urllib.parse import urlsplit
 
 from costguard.cloud.api import CloudError, Identity, Permission, Site, secret_policy_command
 from costguard_azure.resource import PUBLIC
@@ -57,14 +55,9 @@ class SecretStore:
 
         end = time.monotonic() + within
         where = _where(site, identity, name)
-        tries = itertools.count(1)
-
-        def again(error: CloudError) -> float | None:
-            return error.retry_after if next(tries) < TRIES else None
-
         try:
             token, _ = bounded(lambda: metadata.token(site, where.audience), within)
-            return until(end, lambda left: _text(_get(site, where.url, token, left)), again)
+            return until(end, lambda left: _text(_get(site, where.url, token, left)), tries=TRIES)
         except CloudError as error:
             raise _told(error, name) from None
         except TimeoutError:
@@ -111,17 +104,15 @@ class SecretStore:
 
 def _where(site: Site, identity: Identity, name: str) -> _Where:
     """The vault of this cloud, or the configured address. Raises CloudError."""
+    from costguard.cloud.http import for_tokens
+
     found = _NAME.fullmatch(name)
     environment = identity.details.get("environment") or PUBLIC
     suffix = {cloud.lower(): domain for cloud, domain in SUFFIXES.items()}.get(environment.lower())
     if found is None or suffix is None:
         text = f"costguard does not know the Azure cloud {environment}" if found else "this is no name of a secret"
         raise CloudError("refused", text, hint=f"allowed: {SecretStore.form}; clouds: {', '.join(SUFFIXES)}")
-    given = str(site.settings.get("store_endpoint") or "").rstrip("/")
-    parts = urlsplit(given)
-    if parts.scheme == "http" and parts.hostname not in {"127.0.0.1", "::1", "localhost"}:
-        text = f"`{given}` is not encrypted: no token is sent there"
-        raise CloudError("refused", text, hint="set store_endpoint under [cloud.azure] to an https address")
+    given = for_tokens(site.settings.get("store_endpoint"), "store_endpoint under [cloud.azure]")
     base = given or f"https://{found['vault'].lower()}.{suffix}"
     return _Where(f"{base}/secrets/{found['secret']}", f"https://{suffix}")
 

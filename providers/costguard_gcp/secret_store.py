@@ -6,11 +6,9 @@ IAM" (``secretmanager.versions.access``, which can be granted on one secret); AI
 """
 
 import base64
-import itertools
 import re
 import time
 from typing import Any
-from urllib.parse import urlsplit
 
 from costguard.cloud.api import CloudError, Identity, Permission, Site, secret_policy_command
 
@@ -42,6 +40,7 @@ class SecretStore:
 
     def read(self, site: Site, identity: Identity, name: str, within: float) -> str:
         """Asked again after what passes."""
+        from costguard.cloud.http import for_tokens
         from costguard.cloud.retry import until
         from costguard_gcp.metadata import Metadata
 
@@ -49,15 +48,13 @@ class SecretStore:
         project, secret = _parts(name, identity.details.get("project", ""))
         metadata = Metadata(site)
         token = metadata.token().text
-        base = _endpoint(site) or f"https://secretmanager.{metadata.universe()}"
+        base = (
+            for_tokens(site.settings.get("store_endpoint"), "store_endpoint under [cloud.gcp]")
+            or f"https://secretmanager.{metadata.universe()}"
+        )
         url = f"{base}/v1/projects/{project}/secrets/{secret}/versions/latest:access"
-        tries = itertools.count(1)
-
-        def again(error: CloudError) -> float | None:
-            return error.retry_after if next(tries) < TRIES else None
-
         try:
-            return until(end, lambda left: _text(_access(url, token, left)), again)
+            return until(end, lambda left: _text(_access(url, token, left)), tries=TRIES)
         except CloudError as error:
             raise _told(error, name, project) from None
 
@@ -88,16 +85,6 @@ def _parts(name: str, own: str) -> tuple[str, str]:
     if found is None:
         raise CloudError("refused", "this is no name of a secret", hint=f"allowed: {SecretStore.form}")
     return found["project"] or own, found["secret"]
-
-
-def _endpoint(site: Site) -> str:
-    """Another address, as configured. Raises CloudError for one that would show the token."""
-    given = str(site.settings.get("store_endpoint") or "").rstrip("/")
-    parts = urlsplit(given)
-    if parts.scheme == "http" and parts.hostname not in {"127.0.0.1", "::1", "localhost"}:
-        text = f"`{given}` is not encrypted: no token is sent there"
-        raise CloudError("refused", text, hint="set store_endpoint under [cloud.gcp] to an https address")
-    return given
 
 
 def _access(url: str, token: str, within: float) -> Any:

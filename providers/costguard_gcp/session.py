@@ -8,7 +8,6 @@ used: they ignore a custom endpoint and need a right on the whole project.
 import datetime as dt
 import os
 import time
-import urllib.parse
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -22,6 +21,7 @@ from google.cloud import compute_v1 as compute
 from costguard import __version__
 from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Identity, Site, Ticket, Verb
+from costguard.cloud.http import for_tokens
 from costguard.cloud.retry import LateError, bounded
 from costguard_gcp import errors
 from costguard_gcp.firmware import recognises
@@ -239,12 +239,7 @@ def _named(site: Site) -> bool:
 
 def endpoint(site: Site) -> str:
     """The configured endpoint; empty for the SDK's own. Raises CloudError for one that would show the token."""
-    given = str(site.settings.get("api_endpoint") or "").rstrip("/")
-    parts = urllib.parse.urlsplit(given)
-    if parts.scheme == "http" and parts.hostname not in {"127.0.0.1", "::1", "localhost"}:
-        text = f"`{given}` is not encrypted: no token is sent there"
-        raise CloudError("refused", text, code="endpoint", hint="set cloud.api_endpoint to an https address")
-    return given
+    return for_tokens(site.settings.get("api_endpoint"), "cloud.api_endpoint")
 
 
 def _place(group: Group) -> Mapping[str, str]:
