@@ -198,6 +198,13 @@ class Setting(NamedTuple):
     formerly: str = ""
 
 
+def store_endpoint(service: str, secret: str, empty: str, example: str) -> Setting:
+    """The option for another address of a cloud's store of secrets; ``empty``: what it means that there is none."""
+    about = f"Another address of {service}, for `{secret}`. Empty: {empty}."
+    allowed = "a URL that begins with http:// or https://, or nothing"
+    return Setting("store_endpoint", about, "", example, allowed, "url")
+
+
 class Capabilities(NamedTuple):
     """What a cloud has at all. What it lacks is refused before it is asked for: by `config check`, in plans, by `doctor`.
 

@@ -9,8 +9,6 @@ Nothing here leaves the machine: the metadata services that are asked stand on l
 a plug-in does with a service and an API that work is for its own tests.
 """
 
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,9 +31,9 @@ from costguard.cloud.api import (
     resume_command,
     secret_policy_command,
     secret_store,
-    settings_of,
     start_command,
 )
+from costguard.testing.any_plug_in import has_every_part, has_sound_settings, imports_little
 from costguard.testing.web import Answer, Server
 
 PATIENCE = 20.0
@@ -104,11 +102,7 @@ class Case(NamedTuple):
 
 def check_interface(case: Case) -> None:
     """It has every part of the interface, and a name for people."""
-    provider = case.provider
-    parts = [name for name in vars(Provider) if not name.startswith("_") and name != "name"]
-    missing = [name for name in parts if not callable(getattr(provider, name, None))]
-    assert not missing, f"it lacks {', '.join(missing)}"
-    assert provider.name.strip()
+    has_every_part(case.provider, Provider, case.provider.name)
 
 
 def check_capabilities(case: Case) -> None:
@@ -122,23 +116,7 @@ def check_capabilities(case: Case) -> None:
 
 def check_settings(case: Case) -> None:
     """Its own options fit into the configuration, explain themselves, and hold no secret."""
-    own = settings_of(case.provider)
-    given = getattr(case.provider, "settings", ())
-    assert isinstance(given, tuple), "`settings` is a tuple"
-    assert own == given, "each of `settings` is a Setting"
-    names = [one.name for one in own]
-    assert len(set(names)) == len(names), "it names a setting twice"
-    for one in own:
-        assert one.name.isidentifier(), f"{one.name!r} cannot be written in a file"
-        assert one.name == one.name.lower(), f"{one.name!r} cannot be written in an environment variable"
-        assert one.name not in SHARED, f"[cloud] has {one.name!r} already, for every cloud"
-        assert len(one.description) > 20, f"{one.name}: say what it is for"
-        assert one.allowed, f"{one.name}: say what is allowed"
-        assert isinstance(one.default, bool) is isinstance(one.example, bool) is (one.kind == "switch"), one.name
-        assert (one.kind == "choice") is bool(one.choices), one.name
-        assert not one.choices or {one.default, one.example} <= set(one.choices), f"{one.name}: {one.choices}"
-        secret = any(word in one.name for word in ("key", "token", "secret", "password"))
-        assert not secret or one.kind == "file", f"{one.name}: a secret stands in a file, not in the configuration"
+    has_sound_settings(case.provider, SHARED, "cloud")
 
 
 def check_module_name(case: Case) -> None:
@@ -150,15 +128,7 @@ def check_module_name(case: Case) -> None:
 
 def check_import_is_cheap(case: Case) -> None:
     """An SDK costs 50 to 150 MB; the plan of a guest action must not pay for it."""
-    module = case.target.partition(":")[0]
-    program = (
-        f"import sys; sys.path[:0] = {sys.path!r}; import {module};"
-        "roots = {name.partition('.')[0] for name in sys.modules};"
-        f"print(sorted(roots - set(sys.stdlib_module_names) - {{'__main__', 'costguard', {module.partition('.')[0]!r}}}"
-        f" | roots & {set(HEAVY)!r}))"
-    )
-    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.strip() == "[]", f"importing {module} imports {done.stdout.strip()}"
+    imports_little(case.target.partition(":")[0], "sys", HEAVY)
 
 
 def check_recognises_its_own(case: Case) -> None:

@@ -9,14 +9,13 @@ Nothing here leaves the machine. What a plug-in does with a scheduler that answe
 """
 
 import functools
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from costguard.cloud.api import Ticket, settings_of
 from costguard.tasks.api import Place, Scheduler, SchedulerError, Task, TaskFacts, load
+from costguard.testing.any_plug_in import has_every_part, has_sound_settings, imports_little
 
 PATIENCE = 20.0
 """Seconds in which a plug-in must have given up a scheduler that does not answer."""
@@ -57,11 +56,7 @@ class Case(NamedTuple):
 
 def check_interface(case: Case) -> None:
     """It has every part of the interface, and a name for people."""
-    scheduler = case.scheduler
-    parts = [name for name in vars(Scheduler) if not name.startswith("_") and name != "name"]
-    missing = [name for name in parts if not callable(getattr(scheduler, name, None))]
-    assert not missing, f"it lacks {', '.join(missing)}"
-    assert scheduler.name.strip()
+    has_every_part(case.scheduler, Scheduler, case.scheduler.name)
 
 
 def check_module_name(case: Case) -> None:
@@ -73,31 +68,12 @@ def check_module_name(case: Case) -> None:
 
 def check_settings(case: Case) -> None:
     """Its own options fit into the configuration, explain themselves, and hold no secret."""
-    own = settings_of(case.scheduler)
-    assert own == getattr(case.scheduler, "settings", ()), "`settings` is a tuple of Setting"
-    names = [one.name for one in own]
-    assert len(set(names)) == len(names), "it names a setting twice"
-    for one in own:
-        assert one.name.isidentifier(), f"{one.name!r} cannot be written in a file"
-        assert one.name == one.name.lower(), f"{one.name!r} cannot be written in an environment variable"
-        assert one.name not in SHARED, f"[task] has {one.name!r} already, for every scheduler"
-        assert len(one.description) > 20, f"{one.name}: say what it is for"
-        assert one.allowed, f"{one.name}: say what is allowed"
-        secret = any(word in one.name for word in ("key", "token", "secret", "password"))
-        assert not secret or one.kind == "file", f"{one.name}: a secret stands in a file, not in the configuration"
+    has_sound_settings(case.scheduler, SHARED, "task")
 
 
 def check_import_is_cheap(case: Case) -> None:
     """`costguard run` imports every plug-in to find the one whose task this is."""
-    module = case.target.partition(":")[0]
-    program = (
-        f"import sys; sys.path[:0] = {sys.path!r}; import costguard.tasks.api; before = set(sys.modules); import {module};"
-        "roots = {name.partition('.')[0] for name in set(sys.modules) - before};"
-        f"print(sorted(roots - set(sys.stdlib_module_names) - {{'costguard', {module.partition('.')[0]!r}}}"
-        f" | roots & {set(HEAVY)!r}))"
-    )
-    done = subprocess.run([sys.executable, "-S", "-c", program], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.strip() == "[]", f"importing {module} imports {done.stdout.strip()}"
+    imports_little(case.target.partition(":")[0], "costguard.tasks.api", HEAVY)
 
 
 def check_recognises_its_own(case: Case) -> None:

@@ -8,7 +8,7 @@ Importing this package imports no SDK and no HTTP: a method loads what it needs.
 
 from collections.abc import Mapping
 
-from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Setting, Site
+from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Site, store_endpoint
 from costguard.plans import Result
 from costguard_aws import firmware, prices
 from costguard_aws import permissions as rights
@@ -27,13 +27,11 @@ class Aws:
     commands = staticmethod(rights.commands)
     secret_store = SecretStore()
     settings = (
-        Setting(
-            "store_endpoint",
-            "Another address of AWS Secrets Manager, for `secret:NAME`. Empty: as `api_endpoint`, else the region's own.",
-            default="",
-            example="https://vpce-0a1b.secretsmanager.eu-west-1.vpce.amazonaws.com",
-            allowed="a URL that begins with http:// or https://, or nothing",
-            kind="url",
+        store_endpoint(
+            "AWS Secrets Manager",
+            "secret:NAME",
+            "as `api_endpoint`, else the region's own",
+            "https://vpce-0a1b.secretsmanager.eu-west-1.vpce.amazonaws.com",
         ),
     )
 

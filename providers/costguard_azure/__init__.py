@@ -7,7 +7,7 @@ cloud-init's ``ds-identify`` (the chassis asset tag; the vendor alone is any Hyp
 
 from collections.abc import Mapping
 
-from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Setting, Site
+from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Setting, Site, store_endpoint
 from costguard.plans import Result
 from costguard_azure import firmware, prices
 from costguard_azure import permissions as rights
@@ -37,14 +37,7 @@ class Azure:
             live_only=True,
             formerly="scheduled_events",
         ),
-        Setting(
-            "store_endpoint",
-            "Another address of the key vault, for `secret:VAULT/SECRET`. Empty: the vault's own.",
-            default="",
-            example="https://vault.internal.example.org",
-            allowed="a URL that begins with http:// or https://, or nothing",
-            kind="url",
-        ),
+        store_endpoint("the key vault", "secret:VAULT/SECRET", "the vault's own", "https://vault.internal.example.org"),
     )
     secret_store = SecretStore()
     recognises = staticmethod(firmware.recognises)

@@ -7,7 +7,7 @@ on); google-auth (the product name starts with "Google").
 
 from collections.abc import Mapping
 
-from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Setting, Site
+from costguard.cloud.api import CloudNotice, Consequence, Identity, Machine, Site, store_endpoint
 from costguard.plans import Result
 from costguard_gcp import firmware, prices
 from costguard_gcp import permissions as rights
@@ -25,13 +25,8 @@ class Gcp:
     commands = staticmethod(rights.commands)
     secret_store = SecretStore()
     settings = (
-        Setting(
-            "store_endpoint",
-            "Another address of Google Secret Manager, for `secret:NAME`. Empty: Google's own.",
-            default="",
-            example="https://secretmanager-internal.p.googleapis.com",
-            allowed="a URL that begins with http:// or https://, or nothing",
-            kind="url",
+        store_endpoint(
+            "Google Secret Manager", "secret:NAME", "Google's own", "https://secretmanager-internal.p.googleapis.com"
         ),
     )
 
