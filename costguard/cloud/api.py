@@ -388,16 +388,16 @@ def settings_of(plug_in: object) -> tuple[Setting, ...]:
     return tuple(setting for setting in own if isinstance(setting, Setting)) if isinstance(own, tuple | list) else ()
 
 
-def site_settings(cloud: Mapping[str, object], name: str, provider: Provider) -> dict[str, object]:
-    """What a plug-in sees of the configuration: ``[cloud]`` without other plug-ins' tables, and its own ``[cloud.NAME]``.
+def site_settings(section: Mapping[str, object], name: str, plug_in: object) -> dict[str, object]:
+    """What a plug-in sees of the configuration: ``[cloud]`` or ``[task]`` without other plug-ins' tables, and its own one's options.
 
-    ``cloud["live"]`` is False where a question may have no effect.
+    ``section["live"]`` is False where a question may have no effect.
     """
-    own = cloud.get(name)
-    merged = {key: value for key, value in cloud.items() if not isinstance(value, Mapping)}
+    own = section.get(name)
+    merged = {key: value for key, value in section.items() if not isinstance(value, Mapping)}
     merged |= own if isinstance(own, Mapping) else {}
-    still = {setting.name: setting.default for setting in settings_of(provider) if setting.live_only}
-    return merged | (still if cloud.get("live") is False else {})
+    still = {setting.name: setting.default for setting in settings_of(plug_in) if setting.live_only}
+    return merged | (still if section.get("live") is False else {})
 
 
 def policy_command(name: str, verbs: Sequence[Verb], *, tag: bool = False) -> str:

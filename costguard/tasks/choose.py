@@ -4,8 +4,10 @@ import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from costguard.cloud.api import site_settings
+from costguard.cloud.choose import NobodyError
 from costguard.masking import mask
-from costguard.plans import PlanFinding, Verdict
+from costguard.plans import PlanFinding
 from costguard.tasks.api import Place, Scheduler, SchedulerError, Task, load
 
 
@@ -26,13 +28,8 @@ class ChosenTask(NamedTuple):
     task: Task
 
 
-class NoTaskError(Exception):
-    """No single plug-in speaks for a task here; ``finding`` says why, and what to do."""
-
-    def __init__(self, finding: PlanFinding, verdict: Verdict = "refuse") -> None:
-        super().__init__(finding.text)
-        self.finding = finding
-        self.verdict = verdict
+class NoTaskError(NobodyError):
+    """No single plug-in speaks for a task here."""
 
 
 def choose(access: TaskAccess, environ: Mapping[str, str] | None = None) -> ChosenTask:
@@ -53,8 +50,8 @@ def choose(access: TaskAccess, environ: Mapping[str, str] | None = None) -> Chos
     found: list[tuple[str, Scheduler, Place]] = []
     failures = list(loaded.failures)
     for name, scheduler in zip(loaded.names, loaded.schedulers, strict=True):
-        place = Place(environ, _settings(access.settings, name), access.procfs)
         try:
+            place = Place(environ, site_settings(access.settings, name, scheduler), access.procfs)
             if wanted != "auto" or scheduler.recognises(place):
                 found.append((name, scheduler, place))
         except Exception as error:  # noqa: BLE001 - foreign code: one that fails must not hide those that do not
@@ -72,13 +69,6 @@ def choose(access: TaskAccess, environ: Mapping[str, str] | None = None) -> Chos
 
 def _failed(name: str, error: Exception) -> str:
     return f"{name}: {type(error).__name__}: {mask(str(error))}"
-
-
-def _settings(section: Mapping[str, object], name: str) -> dict[str, object]:
-    """What a plug-in sees of the configuration: ``[task]`` without other plug-ins' tables, and its own ``[task.NAME]``."""
-    own = section.get(name)
-    plain = {key: value for key, value in section.items() if not isinstance(value, Mapping)}
-    return plain | (dict(own) if isinstance(own, Mapping) else {})
 
 
 def _why(claims: list[str], failures: list[str]) -> PlanFinding:
