@@ -44,20 +44,24 @@ class SenseRow(NamedTuple):
     hatch: bool = False
 
 
-def _still(default: str, example: str) -> SenseSetting:
-    return SenseSetting(
-        "quiet_for", "duration", default, example, "How long it still counts after it was last seen.", least=20.0
-    )
+def _quiet_for(
+    default: str, example: str, about: str = "How long it still counts after it was last seen.", least: float = 20.0
+) -> SenseSetting:
+    return SenseSetting("quiet_for", "duration", default, example, about, least=least)
+
+
+def _names(name: str, example: list[str], about: str, what: str = "program") -> SenseSetting:
+    """A list of names of programs, or of users; none by default."""
+    return SenseSetting(name, "names", [], example, about, f"a list of {what} names")
 
 
 def _ignored(what: str) -> SenseSetting:
     """``what``: what is said of the programs."""
-    return SenseSetting(
-        "ignore", "names", [], ["restic"],
-        f"Programs whose {what}, beside updates, logrotate and their like: what begins while one of them runs does not count, for "
-        "an hour at most.",
-        "a list of program names",
-    )  # fmt: skip
+    about = (
+        f"Programs whose {what}, beside updates, logrotate and their like: what begins while one of them runs does not "
+        "count, for an hour at most."
+    )
+    return _names("ignore", ["restic"], about)
 
 
 _TERMINALS = SenseRow(
@@ -68,30 +72,9 @@ _TERMINALS = SenseRow(
     enabled=True,
     required=True,
     settings=(
-        SenseSetting(
-            "quiet_for",
-            "duration",
-            "30m",
-            "1h",
-            "How long somebody still counts after the last input.",
-            least=60.0,
-        ),
-        SenseSetting(
-            "users",
-            "names",
-            [],
-            ["ann", "bob"],
-            "Only these users count. Empty: everybody.",
-            "a list of user names",
-        ),
-        SenseSetting(
-            "ignore_users",
-            "names",
-            [],
-            ["monitor"],
-            "Users who do not count: robots that log in.",
-            "a list of user names",
-        ),
+        _quiet_for("30m", "1h", "How long somebody still counts after the last input.", 60.0),
+        _names("users", ["ann", "bob"], "Only these users count. Empty: everybody.", "user"),
+        _names("ignore_users", ["monitor"], "Users who do not count: robots that log in.", "user"),
     ),
 )
 
@@ -114,7 +97,7 @@ _TRAFFIC = SenseRow(
         SenseSetting(
             "disk", "rate", "250kB/s", "5MB/s", "Read or written above what is usual here, on all disks.", least=1000.0
         ),
-        _still("5m", "15m"),
+        _quiet_for("5m", "15m"),
         _ignored("traffic is nobody's work"),
     ),
 )
@@ -151,7 +134,7 @@ _SSH = SenseRow(
             "Processors that an editor's server uses, with what it has started outside of terminals, above what is usual here.",
             least=0.05,
         ),
-        _still("15m", "1h"),
+        _quiet_for("15m", "1h"),
     ),
 )
 
@@ -163,13 +146,11 @@ _JUPYTER = SenseRow(
     enabled=True,
     required=True,
     settings=(
-        SenseSetting(
-            "quiet_for",
-            "duration",
+        _quiet_for(
             "10m",
             "30m",
             "How long a kernel still counts after it was last seen busy: people think between two cells.",
-            least=0.0,
+            0.0,
         ),
     ),
 )
@@ -182,9 +163,7 @@ _SERVING = SenseRow(
     enabled=True,
     required=False,
     settings=(
-        SenseSetting(
-            "quiet_for", "duration", "5m", "30m", "How long a server still counts after its last request.", least=0.0
-        ),
+        _quiet_for("5m", "30m", "How long a server still counts after its last request.", 0.0),
         SenseSetting(
             "urls",
             "pages",
@@ -248,7 +227,7 @@ _CPU = SenseRow(
     required=False,
     settings=(
         SenseSetting("cores", "number", 0.5, 2.0, "Processors in use beyond what is usual here.", least=0.05),
-        _still("5m", "15m"),
+        _quiet_for("5m", "15m"),
         _ignored("work is nobody's"),
     ),
 )
@@ -261,22 +240,12 @@ _PROCESSES = SenseRow(
     enabled=False,
     required=False,
     settings=(
-        SenseSetting(
+        _names(
             "names",
-            "names",
-            [],
             ["rsync", "preprocess"],
             "Names of processes, as `ps -o comm` shows them: the kernel keeps 15 characters.",
-            "a list of program names",
         ),
-        SenseSetting(
-            "users",
-            "names",
-            [],
-            ["ann", "bob"],
-            "Only those of these users count. Empty: everybody's.",
-            "a list of user names",
-        ),
+        _names("users", ["ann", "bob"], "Only those of these users count. Empty: everybody's.", "user"),
     ),
 )
 
@@ -296,15 +265,8 @@ _CLUSTER = SenseRow(
             True,
             "Nothing is scheduled here: schedulers' daemons do not count, and other signs count as in any sense.",
         ),
-        SenseSetting(
-            "ignore",
-            "names",
-            [],
-            ["feature-server"],
-            "Programs whose connections to other hosts are not a job's.",
-            "a list of program names",
-        ),
-        SenseSetting("quiet_for", "duration", "5m", "15m", "How long it still counts after the last sign.", least=20.0),
+        _names("ignore", ["feature-server"], "Programs whose connections to other hosts are not a job's."),
+        _quiet_for("5m", "15m", "How long it still counts after the last sign."),
     ),
 )
 
@@ -316,18 +278,9 @@ _HOLDERS = SenseRow(
     enabled=False,
     required=False,
     settings=(
-        SenseSetting(
-            "users",
-            "names",
-            [],
-            ["ann", "bob"],
-            "Only those of these users count. Empty: everybody's.",
-            "a list of user names",
-        ),
-        SenseSetting(
-            "ignore_users", "names", [], ["monitor"], "Users whose processes do not count.", "a list of user names"
-        ),
-        SenseSetting("ignore", "names", [], ["Xorg"], "Programs that do not count.", "a list of program names"),
+        _names("users", ["ann", "bob"], "Only those of these users count. Empty: everybody's.", "user"),
+        _names("ignore_users", ["monitor"], "Users whose processes do not count.", "user"),
+        _names("ignore", ["Xorg"], "Programs that do not count."),
     ),
 )
 
