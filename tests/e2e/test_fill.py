@@ -349,6 +349,15 @@ def test_a_dry_run_finds_what_would_keep_the_work_from_starting(filled: Filled, 
     filled.until_gone()
 
 
+def test_a_dry_run_without_a_driver_names_the_program_that_is_not_there(filled: Filled) -> None:
+    """On the computer on which an image is built: exit code 2, where work that could begin is refused with 3."""
+    filled.gpus.fail("nvmlInit", 9)
+    assert filled.start("--dry-run", "--", "no-such-program").wait(PATIENCE) == 2, filled.said
+    assert "the program no-such-program is not found in PATH" in filled.said
+    assert filled.start("--dry-run", "--", "true").wait(PATIENCE) == 3, filled.said
+    filled.until_gone()
+
+
 @pytest.mark.parametrize("imported", [False, True])
 def test_a_configuration_of_gpu_mon_is_taken_as_it_is(filled: Filled, imported: bool) -> None:
     """gpu_mon: ALL while every GPU is free, else per GPU; with one busy GPU of two the other is used, and nothing crashes.
