@@ -60,7 +60,7 @@ def observe(state: State, tick: Tick, rules: Rules) -> tuple[State, tuple[Readin
             busy = is_busy(reading, rules)
             tracks.append(old if busy is old.busy else advance(old, busy, before, window))
             continue
-        last = _last_seen(old, reading, tick.at, before) if anew else old
+        last = _last_seen(old, reading, tick.at, before, ruled_anew=core.fresh == "reload") if anew else old
         track, restarted = _carry(last, reading, tick.at, before, rules, window, point, first=not state.gpus)
         tracks.append(track)
         if restarted and position in core.selection.judged:
@@ -117,14 +117,16 @@ def _names(device: Device) -> set[str]:
     return names if device.number is None else names | {str(device.number)}
 
 
-def _last_seen(old: Track | None, reading: Reading, at: float, before: float) -> Track | None:
+def _last_seen(old: Track | None, reading: Reading, at: float, before: float, *, ruled_anew: bool) -> Track | None:
     """Everything begins anew; of a GPU that cannot be read is kept how and when it was last seen, and no more.
 
-    A deadline must not stop, unseen, a machine that was seen working a moment ago; what was never seen may work.
+    A deadline must not stop, unseen, a machine that was seen working a moment ago; what was never seen may work, and so may
+    what was quiet under another policy, whose threshold may have been higher.
     """
     if old is None or not isinstance(reading, Unknown):
         return None
-    return Track(old.busy or never_known(old), at, at, (), before if old.unknown_since is None else old.unknown_since)
+    worked = old.busy or never_known(old) or ruled_anew
+    return Track(worked, at, at, (), before if old.unknown_since is None else old.unknown_since)
 
 
 def _carry(

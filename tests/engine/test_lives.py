@@ -548,6 +548,24 @@ def test_a_deadline_waits_for_no_pause_where_no_work_was_seen() -> None:
     assert "warning" in world.kinds()
 
 
+@pytest.mark.parametrize("how", ["reload", "restart"])
+def test_a_deadline_does_not_trust_what_was_quiet_under_another_policy(how: str) -> None:
+    """A load that the old threshold did not call work is work for the new one: a GPU that is lost since then may still do it."""
+    policy = POLICY._replace(unused_after=None, kill_threshold=0.5, stop_below_load=True, kill_duration=600.0)
+    world = World(policy, 1)
+    world.run(200.0, Known(0.3))
+    world.run(20.0, DARK)
+    lost, changed = world.now, policy._replace(kill_threshold=0.2, lifetime=100.0)
+    if how == "restart":  # the guard is started again, and finds another configuration
+        world.restart(1.0)
+    world.reload(changed)
+    world.run(540.0, DARK)
+    assert "warning" not in world.kinds()
+    world.run(100.0, DARK)
+    (warned,) = world.times("warning")
+    assert warned <= lost + 620.0, "a whole window after the last look it is waited for no longer"
+
+
 @pytest.mark.parametrize("covers", [0.0, 30.0, 500.0])
 def test_what_is_kept_of_an_unseen_gpu_is_no_quiet_time(covers: float) -> None:
     """I7: after a reload the window begins anew, whatever the evidence of the first reading reaches back over."""

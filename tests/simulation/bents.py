@@ -1,7 +1,7 @@
 """What a machine's life is mostly about: in a life of everything, what needs three rare things in a row never happens.
 
-Every second life has a bent, in turn by its seed. Source of the idea: Groce et al., "Swarm Testing" (ISSTA 2012): runs that overdo a few
-features find more than runs that have a little of all.
+Every second life has a bent, in turn by its seed, and half of those are about nothing else. Source of the idea: Groce et al., "Swarm
+Testing" (ISSTA 2012): runs that overdo a few features, and leave out the others, find more than runs that have a little of all.
 """
 
 import random
@@ -22,18 +22,20 @@ def _any(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
 
 
 class Bent(NamedTuple):
-    """``often``: what every second fault is. ``in_countdown``: what befalls every second countdown.
+    """``often``: what every second fault is. ``in_countdown``, ``in_action``: what befalls every second countdown, and request.
 
     ``wrong_dates``: share of boots with a wrong date. ``timer``: share of boots by a timer, None as usual. ``owner_every``: mean
-    seconds between two configurations. ``glances``: share of forgotten machines at which somebody looks, too short to arm them.
+    seconds between two configurations. ``steady``: no boot brings another one. ``glances``: share of forgotten machines at which somebody looks, too short to arm them.
     """
 
     often: tuple[Happening, ...] = ()
     in_countdown: tuple[Happening, ...] = ()
+    in_action: tuple[Happening, ...] = ()
     options: Options = _any
     wrong_dates: float = 0.1
     timer: float | None = None
     owner_every: float = 5 * HOUR
+    steady: bool = False
     glances: float = 0.4
 
 
@@ -49,8 +51,13 @@ def _deadlines(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
 
 
 def _budgets(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
-    budget = PRICE * (spent.billed / HOUR + rng.uniform(2.0, 5.5))
-    return {"budget": budget, "budget_period": 6 * HOUR, "price_per_hour": PRICE, "stop_busy": True, "mode": "live"}
+    one_period = rng.choice(
+        (rng.uniform(2.0, 3.0), rng.uniform(2.0, 5.5), rng.uniform(6.5, 9.0))
+    )  # or more than it can cost
+    budget = PRICE * (spent.billed / HOUR + one_period)
+    runs_on = rng.choice(({}, {"kill_action": "command", "fallback": ()}))
+    always = {"price_per_hour": PRICE, "stop_busy": True, "mode": "live", "admin_hold": ""}
+    return {"budget": budget, "budget_period": 6 * HOUR, **always, **runs_on}
 
 
 def _forgotten(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
@@ -64,57 +71,77 @@ def _stops(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
     return {"kill_action": "stop", "fallback": (), "mode": "live", "admin_hold": "", **soon}
 
 
+def _slow_to_arm(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+    return {**_stops(rng, spent), "arm_duration": rng.choice((300.0, 420.0))}
+
+
+def _waiting(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+    return {**_deadlines(rng, spent), "stop_busy": False, "kill_action": "stop", "fallback": ()}
+
+
 def _unseen(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
     return {"unknown_stop_after": rng.choice((4 * HOUR, None)), "mode": "live", "unknown_alarm": 600.0}
 
 
 def _people(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
-    return {"hold_max": rng.choice((HOUR, 24 * HOUR)), "mode": "live", "kill_duration": 600.0}
+    return {"hold_max": rng.choice((HOUR / 3, 24 * HOUR)), "mode": "live", "kill_duration": 600.0}
 
 
-BENTS: tuple[Bent, ...] = (
-    Bent(
+BENTS: dict[str, Bent] = {
+    "second actions": Bent(
         options=_second_action,
         in_countdown=(("go", "refused", 1), ("prepare", "refuse", 1), ("prepare", "another", 1), ("go", "fail", 3)),
     ),
-    Bent(
+    "deadlines": Bent(
         options=_deadlines,
         often=("reload", "edited", "suspend", "hold"),
-        in_countdown=("reload", "edited", "suspend"),
+        in_countdown=("a small change", "edited", "suspend"),
     ),
-    Bent(options=_budgets, often=("suspend", "reboot"), wrong_dates=0.0, owner_every=20 * HOUR),
-    Bent(options=_forgotten, often=("reboot", "guard killed"), timer=0.95),
-    Bent(options=_stops, often=("reboot", "held over a boot"), wrong_dates=0.7),
-    Bent(
+    "budgets": Bent(options=_budgets, often=("suspend", "reboot"), wrong_dates=0.0, owner_every=40 * HOUR, steady=True),
+    "forgotten machines": Bent(
+        options=_forgotten, often=("reboot", "guard killed"), timer=0.95, glances=0.7, steady=True
+    ),
+    "wrong dates": Bent(options=_stops, often=("reboot", "held over a boot"), wrong_dates=0.7),
+    "unreadable GPUs": Bent(
         options=_unseen,
         often=(("nvml", "missing", 3), ("nvml", "partial", 3), ("nvml", "die", 1), "hold", "stall"),
-        in_countdown=(("nvml", "die", 1), ("nvml", "missing", 2)),
+        in_countdown=(("nvml", "die", 1), ("nvml", "missing", 2), ("nvml", "missing", 30)),
     ),
-    Bent(
+    "people": Bent(
         options=_people,
-        often=("hold", "release", "held by two", "stop by hand", "held over and over", "a stop between two holds"),
+        often=(
+            *("hold", "release", "held by two", "stop by hand", "held over and over", "a stop between two holds"),
+            "held over a boot",
+        ),
         in_countdown=("hold",),
     ),
-    Bent(
-        options=_stops,
-        often=("stall", "suspend", "announcement"),
+    "holes": Bent(
+        options=_slow_to_arm,
+        often=("stall", "suspend", "announcement", "a burst over a stall", "a burst over a stall"),
         in_countdown=("stall", "suspend", "announcement", ("notify", "fail", 3)),
     ),
-    Bent(
+    "tags": Bent(
         often=("tag", "tag, and a guard that cannot read it", "guard killed"),
         in_countdown=(("notify", "fail", 3),),
         owner_every=20 * HOUR,
     ),
-    Bent(
+    "refusals": Bent(
         options=_stops,
-        often=(("plan", "refuse", 40), ("plan", "die", 400), "guard killed", "nobody works"),
+        often=(("plan", "refuse", 40), "guard killed", "nobody works"),
         in_countdown=(("prepare", "refuse", 1),),
         owner_every=40 * HOUR,
     ),
-)
+    "failing checks": Bent(options=_stops, often=(("plan", "die", 400), "nobody works"), owner_every=40 * HOUR),
+    "requests": Bent(options=_stops, in_countdown=(("go", "nothing_happens", 1),), in_action=("suspend",)),
+    "work that is lost": Bent(options=_waiting, often=("lost at work",), owner_every=2 * HOUR),
+    "readers": Bent(
+        options=_stops, often=(("nvml", "die", 1), ("nvml", "hang", 8), "nobody works"), owner_every=40 * HOUR
+    ),
+}
+"""By what they are about."""
 
 PLAIN = Bent()
-TURNS = tuple(turn for bent in BENTS for turn in (bent, PLAIN))
+TURNS = tuple(turn for bent in BENTS.values() for turn in (bent, PLAIN))
 """What lives are about, in turn by their seed: half of them about everything, which notices the most kinds of bugs."""
 
 

@@ -24,6 +24,15 @@ CHECK_AGAIN = 4200.0
 ASKED_ABOUT = 7200.0
 """Seconds for which the guard may be busy with a request."""
 
+CONFIRMED_FROM = 300.0
+"""Seconds after its acceptance in which somebody asks what came of a request."""
+
+COUNTED_EVERY, COMMITTED_EVERY = 600.0, 3600.0
+"""Seconds in which running time reaches the disk, where a deadline counts it, and where none does."""
+
+UNCHECKED = 3600.0
+"""Seconds for which nothing but failed checks is nobody's business."""
+
 WRITTEN_WITHIN = 400.0
 """Seconds in which commitments that could not be written are tried again."""
 
@@ -49,6 +58,8 @@ class Dues:
         self._latch_loud = False
         self._pace = judge.law.interval
         self._moved = False  # the alarm under way is of another policy
+        self._unchecked_told = -NEVER
+        self._written = -NEVER  # they were, or that was tried
         self._writes: float | None = None  # commitments are to be on the disk, since the last try
 
     # -- what happened ---------------------------------------------------------------------------------------
@@ -109,6 +120,8 @@ class Dues:
             self._forget()
         elif kind == "hold_ended":
             self._judge.holds.ends = None
+        elif kind == "finding" and facts["code"] == "unchecked":
+            self._unchecked_told = at
         elif kind == "failed":
             self.promise = at + facts["retry_in_seconds"] if "retry_in_seconds" in facts else NEVER
         if kind in {"done", "would_act", "cannot", "outcome_unknown", "failed", "reminder"}:
@@ -116,7 +129,7 @@ class Dues:
 
     def writes(self) -> None:
         """Commitments begin to be written."""
-        self._writes = self._judge.at
+        self._writes = self._written = self._judge.at
 
     def stored(self, data: dict[str, Any]) -> None:
         """They are on the disk: every own stop that was certainly requested before stands in them."""
@@ -168,9 +181,19 @@ class Dues:
             and not judge.story.host.undead
         ):
             judge.breaks(f"I8: commitments failed to be written {at - tried:.0f} s ago, and it is not tried again")
+        self._kept_up()
         self._alarm()
         self._checks()
         self._leaks()
+
+    def _kept_up(self) -> None:
+        """Running time reaches the disk now and then, also where nothing else happens."""
+        judge, at, law = self._judge, self._judge.at, self._judge.law
+        counts = law.lifetime < NEVER or law.budget < NEVER
+        since = max(self._written, judge.guard_at, judge.began, judge.stalled, judge.ruled_at, self._waited)
+        limit = (COUNTED_EVERY if counts else COMMITTED_EVERY) + WRITTEN_WITHIN + 2 * law.interval + LATE
+        if self._writes is None and at - since > limit and not judge.story.host.undead:
+            judge.breaks(f"I8: running time was not stored for {at - since:.0f} s")
 
     def _due(self, name: str, why: str, within: float) -> None:
         if not why:
@@ -267,6 +290,11 @@ class Dues:
         stage = judge.stage
         if stage == "gone" and at - judge.stage_at > ATTEMPT_WITHIN:
             judge.breaks(f"leak: nothing is known of a request for {at - judge.stage_at:.0f} s")
+        accepted, attempt = judge.accepted
+        of_now = stage == "gone" and any((judge.stage_at, attempt) in entries for entries in judge.gone.values())
+        since = max(accepted, judge.guard_at, judge.stalled, judge.ruled_at, judge.began)
+        if of_now and attempt not in judge.asked_about and at - since > CONFIRMED_FROM + 2 * law.interval:
+            judge.breaks(f"nobody asks what came of a request that was accepted {at - accepted:.0f} s ago")
         if stage == "warned" and judge.reason != "person":
             self._countdown(at, max(judge.stage_at, self._waited))
             tried = judge.tried.get(judge.incident, [at])
@@ -351,6 +379,9 @@ class Dues:
             asked = self._unchecked.get(action)
             if asked is not None and at - self._checked[action] > CHECK_AGAIN + SPREAD:
                 judge.breaks(f"the plan of {action} failed, and is not checked again for {at - asked:.0f} s")
+            unheard = asked is not None and at - asked > UNCHECKED + CHECK_AGAIN + SPREAD
+            if unheard and at - self._unchecked_told > DAY + CHECK_AGAIN + SPREAD:
+                judge.breaks(f"the plan of {action} cannot be checked, and nobody is told")
 
     def _leaks(self) -> None:
         host = self._judge.story.host

@@ -74,16 +74,19 @@ class Sights:
                 break
         return edge
 
-    def worked_before(self, law: Terms, gpus: Sequence[int], since: float, at: float) -> float:
+    def worked_before(
+        self, law: Terms, gpus: Sequence[int], since: float, at: float, *, beside_hooks: bool = False
+    ) -> float:
         """The earliest moment from which on these GPUs worked no more than is tolerated, by the truth.
 
-        Beside the pre-stop hook, and until the GPUs have settled after it, nobody is seen who ends his work within that time.
+        Beside the pre-stop hook, and until the GPUs have settled after it, nobody is seen who ends his work within that time, unless
+        ``beside_hooks``.
         """
         left = law.tolerance
         hooks = [(began - law.interval, over + SETTLED + 2.0 * law.interval) for began, over in self._machine.hooks]
         for start, end, phase in reversed(self._machine.history(since, at)):
             until = min(end, at - BLINK)
-            if any(first <= start and until <= last for first, last in hooks):
+            if not beside_hooks and any(first <= start and until <= last for first, last in hooks):
                 continue
             if until > start and busy(phase, law, gpus):
                 left -= until - start

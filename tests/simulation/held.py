@@ -41,6 +41,7 @@ class Holds:
         self._told: dict[int, float] = {}
         self._sure = True  # no hold was lost, or perhaps granted
         self._changed = -NEVER  # when a hold was granted or ended last
+        self._carried: dict[int, float] = {}  # of an earlier boot: the latest end that this one may give them
         self._forgiven = -NEVER  # when work took something off what was used
 
     @property
@@ -150,12 +151,29 @@ class Holds:
         if until <= at or until > max(before, at + min(asked, judge.law.hold_max)) + 2.0:
             judge.breaks(f"a hold of {asked:.0f} s lasts for {until - at:.0f} s")
         self._bounded(uid, asked, until)
+        self._carried.pop(uid, None)
         if until <= at + min(asked, judge.law.hold_max) + 2.0:  # else an earlier one lasts longer, and stays
             self._charge(uid, until)
         elif uid in self._most:
             self._most[uid].reaches(at, until)
         self.until[uid] = until
         self.ends = self.latest if self.perhaps < at else None
+
+    def stored(self, kept: dict[str, Any]) -> None:
+        """The commitments are on the disk: each promise stands in them, and one of an earlier boot for no longer than this one allows."""
+        judge, at = self._judge, self._judge.at
+        if judge.drowsy or not self._sure or not self.settled or kept["boot_id"] != judge.story.world.boot_id:
+            return
+        zero, holders = judge.story.world.boot_zero, kept.get("holders", ())
+        ends = {holder[0]: hold[2] + zero for hold, holder in zip(kept["holds"], holders, strict=True)}
+        for uid, until in self.until.items():
+            if until > at + EXACT and ends.get(uid, at) < until - EXACT:
+                judge.breaks(
+                    f"I8: user {uid} was promised {until - at:.0f} s, and {ends.get(uid, at) - at:.0f} are kept"
+                )
+        for uid, until in ends.items():
+            if until > self._carried.get(uid, NEVER):
+                judge.breaks(f"I8: a hold of an earlier boot lasts {until - at:.0f} s, longer than the policy allows")
 
     def _kept(self, uid: int) -> float | None:
         """The end of a user's hold, as the commitments have it; when they cannot be written, as the guard has it."""
@@ -210,12 +228,15 @@ class Holds:
 
     def booted(self, kept: dict[str, Any]) -> None:
         """What a hold has left is bounded by the policy of this boot."""
+        lasted = max(self.latest, self.perhaps)
         self.lost(kept)
         stored = min(self._judge.off_at, self._judge.stored_at)
         for account in self._most.values():  # where no date is sure, what was left of it then
             account.lasts(stored, self._judge.at - stored + UNSEEN)
         longest = self._judge.at + self._judge.law.hold_max
         self.until = {uid: min(until, longest) for uid, until in self.until.items()}
+        self._carried = dict.fromkeys([holder[0] for holder in kept.get("holders", ())], longest + UNSEEN)
+        self.perhaps = longest + UNSEEN if lasted > self._judge.off_at else -NEVER
 
     def lost(self, kept: dict[str, Any]) -> None:
         """What no directory holds any more is lost, and nobody can be blamed."""

@@ -16,7 +16,7 @@ from costguard.testing.simmachine import IDLE_LOAD
 from tests.simulation import rules
 from tests.simulation.dues import Dues
 from tests.simulation.facts import BLINK, Arming, Look, Rest, Sights
-from tests.simulation.held import Holds
+from tests.simulation.held import EXACT, Holds
 from tests.simulation.incidents import Incidents
 from tests.simulation.letters import Letters
 from tests.simulation.processes import Processes
@@ -106,6 +106,7 @@ class Judge(Watch):
         self.period: Period | None = None  # of the budget
         # what the guard does
         self.stage, self.stage_at = "watching", 0.0  # watching | warned | gone | done | failed | unsure
+        self.perhaps_gone = False  # a guard that was killed in a countdown may have saved that it acts
         self.incident, self.reason = "", ""
         self.warned: dict[str, list[float]] = {}  # incident -> deliveries
         self.tried: dict[str, list[float]] = {}  # incident -> attempts to warn
@@ -115,6 +116,7 @@ class Judge(Watch):
             set()
         )  # attempts of which the guard asked what became of them: these end their link
         self._asked_at = -NEVER  # the last such question
+        self.accepted = (-NEVER, "")  # the last request that was: when the guard heard so, and which attempt
         self.prepared: Counter[tuple[str, str]] = Counter()
         self.refused: dict[str, str] = {}  # what the last plan of an action said
         self.ever_refused = False  # in this boot: a guard that was killed may not have kept what came after
@@ -147,6 +149,9 @@ class Judge(Watch):
         self.wish: float | None = None  # must end aloud
         self.may_wish: float | None = None  # may be carried out
         self.dates: dict[float, float] = {}
+        self.undated: dict[
+            float, tuple[float, float]
+        ] = {}  # stops on a wrong date: when it was right again, and which it was
         self._look: Look | None = None
         self._kept: Look | None = None  # one that the reader has not told yet
         self.unread: set[int] = set()  # GPUs that an answer since the last tick did not read, which no tick took
@@ -222,7 +227,7 @@ class Judge(Watch):
         if same and kept and self.stored_at > self.stage_at + 1.0 and self.reason != "person":
             self._closes = {"warned": "cancelled", "gone": "closed"}.get(self.stage, "")
         self.ran_stored = max(0.0, self.stored_ran - WRITTEN) if same and kept else 0.0
-        self.period = self.period if kept else Period()
+        self.period = self._period_kept(kept)
         if self._carried_under != self._rules(self.story.config, {}):
             self.carried = self.carried_unless_written = 0.0  # quiet under another policy proves nothing
         again = same and kept and self.stored_under is self.story.ruled
@@ -248,11 +253,20 @@ class Judge(Watch):
         self._closes = ""
         self.holds.booted(kept)  # the policy of this boot bounds them
 
+    def _period_kept(self, kept: dict[str, Any]) -> Period | None:
+        """The period of the budget, where the commitments hold its beginning; nobody knows it any more where they lost that."""
+        return self.period if self.period is None or kept.get("spent_since") else Period()
+
     def _keep_stops(self, kept: dict[str, Any]) -> None:
         """What else the commitments hold: the beginning of the budget, and own stops."""
         self.budget_since = self.budget_since if kept.get("spent_since") else None
         dates = kept.get("stops", ())
-        self.stops = [stop for stop in self.stops if any(abs(date - self.dates.get(stop, 0.0)) < 5.0 for date in dates)]
+        self.stops = [stop for stop in self.stops if any(self._is_of(date, stop) for date in dates)]
+
+    def _is_of(self, date: float, stop: float) -> bool:
+        """Whether the guard keeps a stop under this date: that of the request, or of the moment when a wrong one was right again."""
+        dates = [self.dates.get(stop, 0.0), *([self.undated[stop][1]] if stop in self.undated else ())]
+        return any(abs(date - one) < 5.0 for one in dates)
 
     def _commitments(self) -> dict[str, Any]:
         """What the disk holds for the next boot: what is lost there is lost."""
@@ -340,12 +354,13 @@ class Judge(Watch):
         start = self.story.world.start()
         if start.state is None:
             self.story.ruled = self.story.config
-            self.carried, self.carried_sure = 0.0 if self.ticks else self.carried, 0.0
-            self.period = Period()
+            if self.ticks:  # a boot begins with none
+                self.carried = self.carried_sure = 0.0
             self.wanted, self.asks, self.hatch_since, self._unsaved_tags = {}, False, NEVER, None
             self.taken.clear()
             self.noticed_until = -NEVER
             kept = self._commitments()
+            self.period = self._period_kept(kept)
             self._must_hear(kept, lost=start.lost)
             self.ran_stored = self.ran_stored if kept else 0.0
             self.holds.lost(kept)
@@ -363,6 +378,7 @@ class Judge(Watch):
         saved = [entry for entry in self.taken if entry[0] - 1.0 <= self.saved_at]
         self.taken = [(max(sure, self._heard_after(self.at)), until) for sure, until in saved]
         if self.unsaved or self.killed - self.saved_at < 0.1:  # what was decided is lost, or what was to be said
+            self.perhaps_gone = self.stage == "warned"
             self.enter("unsure" if self.unsaved or self.stage != "gone" else "gone")
             self.holds.ends = None
             self.dues.unheard()
@@ -429,7 +445,7 @@ class Judge(Watch):
         self.dues.ruled_anew()
         self.dues.checks_anew()
         self.may_wish = None
-        if self.stage != "gone":
+        if self.stage != "gone" and not (self.stage == "unsure" and self.perhaps_gone):
             self.enter("watching")
 
     # -- what the guard sees ---------------------------------------------------------------------------------
@@ -521,6 +537,8 @@ class Judge(Watch):
         self.wishes.tick()
         if now.synced is False:
             self.doubted = at
+        elif now.synced is True:
+            self.undated |= {stop: (at, now.wall) for stop, (right, _) in self.undated.items() if right == NEVER}
         if now.synced is not False and self.law.budget < NEVER:
             self.budget_from = self.ran + self.awake() if self.budget_from is None else self.budget_from
             low = self.ran_stored + self.awake()
@@ -603,7 +621,7 @@ class Judge(Watch):
             return
         before = self.ticks[-1] if self.ticks else self.began
         law = self.law._replace(together="all", tolerance=0.0)
-        if self.sights.worked_before(law, law.judged, before, at + BLINK) > before:
+        if self.sights.worked_before(law, law.judged, before, at + BLINK, beside_hooks=True) > before:
             self.stops.clear()
             self.holds.forgive(sure=False)
         elif self.stage != "warned" and self._sees_a_hook(law):
@@ -631,6 +649,8 @@ class Judge(Watch):
         if COMMITMENTS not in self.story.world.disk:
             raise Violation("the commitments vanished")
         self.dues.stored(data["data"])
+        if -1.0 < now.wall - data["data"]["wall"] < EXACT and self.configured_at < self.began:
+            self.holds.stored(data["data"])
         self.stored_at = self.at
         self.stored_ran = self.ran_stored + self.awake() - 1.0
         self.stored_under = None if self.wanted else self.story.ruled
@@ -650,6 +670,7 @@ class Judge(Watch):
         """The guard is in another stage from now on."""
         if stage != self.stage:
             self.stage, self.stage_at = stage, self.at
+        self.perhaps_gone = self.perhaps_gone and stage == "unsure"
 
     def started(self, now: Instant, program: str, job: dict[str, Any]) -> None:
         """A worker is to be started: what the guard wants to say or to do."""
@@ -702,7 +723,8 @@ class Judge(Watch):
             self.enter(LATCHES[kind])
             self.stage_at = self.at
             self.carried_out = kind == "done"
-            self.latched_by_plan = kind == "cannot" and facts["incident"] in self.vetoed and len(self.law.actions) == 1
+            refused = facts["incident"] in self.vetoed or self.refused.get(self.law.actions[0]) == "refuse"
+            self.latched_by_plan = kind == "cannot" and refused and len(self.law.actions) == 1
         elif kind == "state_lost" and any(self.at - tried[-1][0] < ASKED_FOR for tried in self.gone.values()):
             self.enter("unsure")  # whether that request is still asked about stands in the commitments
         elif kind in ENDS or (kind == "held" and self.stage == "warned"):
@@ -720,6 +742,7 @@ class Judge(Watch):
             self._begins(now, facts["reason"])
         self.incident, self.reason = incident, facts["reason"]
         self.tried.setdefault(incident, []).append(self.at)
+        rules.warned_again(self, incident)
         self.enter("warned")
         self.stage_at = self.at
 
@@ -775,6 +798,7 @@ class Judge(Watch):
             self._vetoes(job["incident"])
         if job["job"] == "act" and outcome["status"] == "accepted":
             self.tidings.owes("accepted")
+            self.accepted = (self.at, job["attempt"])
         elif job["job"] == "confirm" and self.ruled_at > self._asked_at:
             return  # a reload lets go of the question, and asks anew
         elif job["job"] != "hook" and outcome["status"] == "done" and not self.incidents.is_over(job["incident"]):
@@ -852,6 +876,8 @@ class Judge(Watch):
             self.requests.append((self.at, job["attempt"]))
             self.tried_stops.append(self.at)
             self.dates[self.at] = now.wall
+            if now.synced is False:
+                self.undated[self.at] = (NEVER, 0.0)
         self.story.released(action)
 
     def is_out(self) -> bool:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 TABLE = Path(__file__).with_name("planted.toml")
 NOTHING = {"rule": "-", "why": "nothing is planted", "file": "", "unnoticed": "as it must be"}
-LIFE = "from tests.simulation.planted import {life}; {life}({seed}, {days})"
-STORY, BENT_STORY = 2.5, 1.25
+LIFE = "from tests.simulation.planted import {life}; {life}({seed}, {days}{about})"
+STORY, BENT_STORY = 2.5, 0.75
 """Days of one story about everything, and of one that is mostly about something: several machines show more than one."""
 
 
@@ -38,11 +38,12 @@ def lives(seed: int, days: float) -> None:
     _tell(((1000 * seed + int(number * STORY), PLAIN, STORY) for number in count()), days)
 
 
-def bents(seed: int, days: float) -> None:
-    """The same of stories that are mostly about something, for a bug whose ``life`` is this."""
+def about(seed: int, days: float, what: str) -> None:
+    """The same of stories that are mostly about this, or in turn about everything that a story is mostly about, for *anything*."""
     from tests.simulation.bents import BENTS
 
-    _tell(((1000 * seed + number, BENTS[(8 * seed + number) % len(BENTS)], BENT_STORY) for number in count()), days)
+    bents = [BENTS[what]] if what in BENTS else [*BENTS.values()]
+    _tell(((1000 * seed + number, bents[(8 * seed + number) % len(bents)], BENT_STORY) for number in count()), days)
 
 
 def _tell(stories: Iterable[tuple[int, "Bent", float]], days: float) -> None:
@@ -85,20 +86,21 @@ def noticed(planted: dict[str, str], seeds: range, days: float) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="planted-") as name:
         folder = Path(name)
         copy(folder)
-        life = planted.get("life", "lives")
+        life, about = planted.get("life", "lives"), planted.get("about", "")
         if not planted["file"]:
-            return [one(folder, life, seed, days) for seed in seeds]
+            return [one(folder, life, seed, days, about) for seed in seeds]
         path = folder / planted["file"]
         text = path.read_text()
         if (found := text.count(planted["old"])) != 1:
             return [f"old text found {found} times"]
         path.write_text(text.replace(planted["old"], planted["new"]))
-        return [one(folder, life, seed, days) for seed in seeds]
+        return [one(folder, life, seed, days, about) for seed in seeds]
 
 
-def one(folder: Path, life: str, seed: int, days: float) -> str:
+def one(folder: Path, life: str, seed: int, days: float, what: str) -> str:
     """One life in a process of its own."""
-    command = [sys.executable, "-c", LIFE.format(life=life, seed=seed, days=days)]
+    life, last = ("about", f", {what!r}") if what else (life, "")
+    command = [sys.executable, "-c", LIFE.format(life=life, seed=seed, days=days, about=last)]
     environment = {**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     return done.stdout.strip() or f"0 {(done.stderr.strip().splitlines() or ['nothing'])[-1]}"
@@ -115,7 +117,7 @@ def main() -> int:
     given = parser.parse_args()
     began = time.monotonic()
     table = tomllib.loads(given.table.read_text())["planted"]
-    nothing = [{**NOTHING, "life": life} for life in ("lives", "bents", "people")]
+    nothing = [{**NOTHING, "life": "lives"}, {**NOTHING, "about": "anything"}, {**NOTHING, "life": "people"}]
     chosen = nothing + [bug for bug in table if not given.words or any(word in str(bug) for word in given.words)]
     seeds, missed = range(given.seed, given.seed + given.seeds), 0
     with ThreadPoolExecutor(int(os.environ.get("JOBS", "2"))) as pool:

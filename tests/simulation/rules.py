@@ -14,6 +14,9 @@ DAY = 86400.0
 ATTEMPTS = 3
 """Deliveries of a warning that are tried before nobody can be reached."""
 
+ANEW = 400.0
+"""Seconds: a warning that comes so soon after the last one is another try of that."""
+
 TRIES = 4
 PAUSES = (15.0, 30.0, 60.0)
 """A request of which certainly nothing was accepted is decided again after these pauses, before the next action."""
@@ -127,6 +130,15 @@ def _rested(judge: "Judge", gpu: int, at: float, rest: float) -> None:
             judge.breaks("a deadline takes a pause for the end of the work")
 
 
+def warned_again(judge: "Judge", incident: str) -> None:
+    """A warning that nobody gets is tried some times; then its countdown begins, and people are warned anew only long after it."""
+    tried = judge.tried[incident]
+    if len(tried) <= ATTEMPTS or incident in judge.warned or any(key[0] == incident for key in judge.gone):
+        return
+    if max(judge.guard_at, judge.stalled, judge.ruled_at) < tried[0] and tried[ATTEMPTS] - tried[ATTEMPTS - 1] < ANEW:
+        judge.breaks(f"a warning that nobody gets is tried {len(tried)} times")
+
+
 def acts(judge: "Judge", now: Instant, action: str, incident: str, reason: str) -> None:
     """Something is done, or would be: the reason still holds, and people were warned."""
     law, at = judge.law, judge.at
@@ -188,8 +200,8 @@ def goes(judge: "Judge", now: Instant, job: dict[str, Any]) -> None:
     _freshly(judge, incident, action, job["reason"])
     acts(judge, now, action, incident, job["reason"])
     again = any(key[0] == incident for key in judge.gone)
-    recent = [stop for stop in judge.stops if at - stop < DAY]
-    if action in MACHINE and job["reason"] != "person" and not again and len(recent) >= 2 and judge.jumped < recent[-2]:
+    recent = [stop for stop in judge.stops if at - stop < DAY and judge.jumped < judge.undated.get(stop, (stop,))[0]]
+    if action in MACHINE and job["reason"] != "person" and not again and len(recent) >= 2:
         judge.breaks("I9: a third stop within a day and no work in between")
 
 

@@ -14,7 +14,7 @@ from costguard.engine.observation import Observation
 from costguard.engine.state import Core
 from costguard.host.ports import Instant
 from costguard.testing.simhost import Machine, Phase, SimCrash, SimHost, SimOff, World
-from tests.simulation.bents import Bent, bent_of
+from tests.simulation.bents import PLAIN, Bent, bent_of
 from tests.simulation.judge import Judge, Violation
 from tests.simulation.surroundings import Spent, forgotten, policy, script, short, unattended, unseen, varied
 from tests.simulation.terms import NEVER
@@ -29,6 +29,9 @@ CALM = 1 / 50
 
 CALM_FOR = 1.1 * DAY
 """Seconds after which somebody switches it off again."""
+
+ALONE, WEEK = 0.5, 7.0
+"""Share of the lives with a bent that are about nothing else; a life of more days meets everything."""
 
 RECORDED = 0.2
 """Share of guards that write a history, which decides nothing and takes a fifth of the time."""
@@ -98,6 +101,7 @@ class Story:
         gpus = self.rng.choice((1, 2, 2, 3))
         self.money = self.rng.random() < 0.6
         self.bent = bent or bent_of(seed)
+        self.alone = self.bent is not PLAIN and days <= WEEK and self.rng.random() < ALONE  # nothing else goes wrong
         self.config = self._policy(Spent())
         self.ruled = self.config  # under which the guard works
         self.machine = Machine(
@@ -245,14 +249,21 @@ class Story:
         if self.rng.random() < 0.04:  # nothing that drives a GPU is found
             self.troubles.arm("nvml", "empty", self.rng.choice((5, 60)))
         if self.rng.random() < self.bent.wrong_dates:  # the date is wrong until a server of time answers
-            self.world.wall_offset += (wrong := self.rng.choice((-1, 1)) * self.rng.uniform(2.0, 40.0) * 3600.0)
+            hours = self.rng.choice(
+                (*[self.rng.choice((-1, 1)) * self.rng.uniform(2.0, 40.0)] * 2, self._flat_battery())
+            )
+            self.world.wall_offset += (wrong := hours * 3600.0)
             self.world.synced = self.rng.choice((False, None))
             self.judge.wall_jumped()
             self.world.after(self.rng.uniform(60.0, 3600.0), lambda: self._date_is_right(wrong))
         self.world.verdicts = {}
-        self.world.hatch = "costguard=off" if self.rng.random() < 0.1 else ""
+        self.world.hatch = "costguard=off" if not self.alone and self.rng.random() < 0.1 else ""
         if self.world.hatch:  # nothing ends such a boot, and nothing happens in it
             self.world.after(self.rng.uniform(0.5, 3.0) * 3600.0, self.world.power_off)
+
+    def _flat_battery(self) -> float:
+        """Hours by which the date of a machine is wrong whose clock stood still while it was off."""
+        return -24.0 * self.rng.uniform(30.0, 400.0)
 
     def _date_is_right(self, wrong: float) -> None:
         self.world.wall_offset -= wrong
@@ -269,14 +280,14 @@ class Story:
             if not before:
                 plans = [self._owner() for _ in range(8)]
                 self.config = next((plan for plan in plans if unattended(plan)), plans[0])
-            elif self.rng.random() < 0.2:
+            elif not self.bent.steady and self.rng.random() < 0.2:
                 self.config = varied(self.rng, self.config)
             given = self.config["policy"]
             gpus = len(self.machine.keys)
             quiet = forgotten(self.rng, given["unused_after"], gpus, given["arm_duration"], glances=self.bent.glances)
             self.machine.cut(self.world.now, *quiet)
             self._cut_short(self.config["policy"]["unused_after"] or 3600.0)
-        elif choice < (0.4 if self._has_deadline() else 0.75):
+        elif not self.bent.steady and choice < (0.4 if self._has_deadline() else 0.75):
             self.config = self._owner()
         self.calm = self.rng.random() < CALM
         if self.calm:  # and it is not stopped either
@@ -339,7 +350,9 @@ class Story:
                 self.edited() if self.rng.random() < 0.3 else self.reload(self.rng)
 
         self.world.after(self.rng.expovariate(1 / every), fault)
-        if self._has_deadline() and self.rng.random() < 0.5:  # which comes later by what the machine sleeps
+        if (
+            not self.alone and self._has_deadline() and self.rng.random() < 0.5
+        ):  # which comes later by what the machine sleeps
             self.world.after(self.rng.uniform(0.0, 2 * 3600.0), lambda: happens(self, self.rng, "suspend"))
         if not self.timer:
             self.world.after(self.rng.expovariate(1 / self.bent.owner_every), owner)
@@ -365,14 +378,15 @@ class Story:
 
     def released(self, action: str) -> None:
         """A request goes out: now and then the guard is killed in that very moment."""
-        if self.rng.random() < (0.5 if action == "command" else 0.1):
+        if not self.alone and self.rng.random() < (0.5 if action == "command" else 0.1):
             self.host.doom = self.rng.randint(1, 4)
 
     def _entered(self, phase: str) -> None:
         """A phase began; the rare ones draw trouble."""
         grace = self.config["policy"]["grace"]
         spread = {"WARNING": grace, "ACTING": 2.0, "CONFIRMING": 30.0, "FAILED": 3000.0}.get(phase)
-        if spread is None or self.rng.random() < 0.4:  # and now and then all goes well
+        self._strikes_now(phase, spread)
+        if spread is None or self.alone or self.rng.random() < 0.4:  # and now and then all goes well
             return
         host = self.host
 
@@ -395,12 +409,17 @@ class Story:
         for _ in range(self.rng.choice((1, 3, 5) if phase == "FAILED" else (0, 1, 2))):
             self.world.after(self.rng.uniform(0.0, spread), trouble)
 
+    def _strikes_now(self, phase: str, spread: float | None) -> None:
+        """What this life is mostly about befalls every second countdown, or request."""
+        in_action = self.bent.in_action
+        happenings = {"WARNING": self.bent.in_countdown, "ACTING": in_action, "CONFIRMING": in_action}.get(phase)
+        if happenings and spread is not None and self.rng.random() < 0.5:
+            what = self.rng.choice(happenings)
+            self.world.after(self.rng.uniform(0.0, 0.8 * spread), lambda: befalls(self, self.rng, what))
+
     def _countdown(self, grace: float) -> None:
         """A countdown runs: what must end it, or hold it up, comes in time for that."""
         rng = self.rng
-        if self.bent.in_countdown and rng.random() < 0.5:
-            what = rng.choice(self.bent.in_countdown)
-            self.world.after(rng.uniform(0.0, 0.8 * grace), lambda: befalls(self, rng, what))
         if rng.random() < 0.2:
             name = rng.choice(("announcement", "stall", "suspend"))
             self.world.after(rng.uniform(0.0, grace), lambda: happens(self, rng, name))
@@ -448,9 +467,9 @@ class Story:
         """The next guards are killed early as well."""
         self.crashes = times
 
-    def reload(self, rng: random.Random) -> None:
-        """HUP, with a good or a bad configuration."""
-        self.world.configuration = self._owner() if rng.random() < 0.7 else None
+    def reload(self, rng: random.Random, *, small: bool = False) -> None:
+        """HUP, with a good or a bad configuration; ``small``: the same in which one thing is changed."""
+        self.world.configuration = varied(rng, self.config) if small else self._owner() if rng.random() < 0.7 else None
         if rng.random() < 0.2:  # each plan is made anew
             self.troubles.arm("plan", rng.choice(OPERATIONS["plan"]), 1)
         self.host.signal("HUP")

@@ -28,12 +28,17 @@ DECIDED = frozenset({"warning", "cancelled", "unknown_alarm", "held", "deadline_
 def test_weeks(seed: int) -> None:
     """I1 to I9, nothing leaks, nothing is silent, nothing is late: days in each of which much goes wrong."""
     with uncollected():
-        report = Story(seed, WEEKS[1]).run()
+        story = Story(seed, WEEKS[1])
+        report = story.run()
     days = report.seconds / 86400
     assert days >= WEEKS[1]
+    decided = sum(report.counts[name] for name in report.counts if name in DECIDED)
+    if story.alone:  # one thing alone happens, now and then
+        assert decided
+        return
     assert sum(report.met.values()) >= 10 * days
     assert report.counts.get("warning")
-    assert sum(report.counts[name] for name in report.counts if name in DECIDED) >= 4 * days
+    assert decided >= 4 * days
 
 
 def lived(seeds: Sequence[int], days: float) -> list[Report]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from costguard.host.files import COMMITMENTS, STATE
-from costguard.testing.simhost import Faults, SimHost
+from costguard.testing.simhost import Faults, Phase, SimHost
 
 if TYPE_CHECKING:
     from tests.simulation.bents import Happening
@@ -119,8 +119,10 @@ class Troubles(Faults):
 
 def strike(story: "Story", rng: random.Random) -> None:
     """Bring about one fault, fitting for the phase, or for what this life is mostly about."""
-    if story.bent.often and rng.random() < 0.5:
+    if story.bent.often and (story.alone or rng.random() < 0.5):
         befalls(story, rng, rng.choice(story.bent.often))
+        return
+    if story.alone:
         return
     names = list(EVENTS)
     subjects = [*OPERATIONS, *WEIGHTY]
@@ -397,7 +399,34 @@ def _stopped_between(story: "Story", rng: random.Random) -> None:
     story.world.after(60.0 + rng.uniform(1.0, 50.0), again(lambda: story.ask(short, "hold", 600.0, uid=USER)))
 
 
+def _burst_over_a_stall(story: "Story", rng: random.Random) -> None:
+    """Work that is too short to arm, in whose middle the guard stands still for more than a look."""
+    given, machine, world = story.config["policy"], story.machine, story.world
+    burst, host = max(120.0, (given["arm_duration"] or 120.0) * rng.uniform(0.6, 1.2)), story.host
+    stall = given["interval"] * rng.uniform(1.6, 3.0)
+    load = (0.97,) * len(machine.keys)
+    machine.cut(
+        world.now, Phase(burst + stall, load, "burst"), Phase(2 * given["kill_duration"] + 1800.0, 0.002, "idle")
+    )
+    world.after(burst * rng.uniform(0.3, 0.7), lambda: story.stands_still(stall) if host.alive else None)
+
+
+def _lost_at_work(story: "Story", rng: random.Random) -> None:
+    """A GPU works, and then cannot be read any more."""
+    given, machine = story.config["policy"], story.machine
+    gpu = rng.randrange(len(machine.keys))
+    load = tuple(0.97 if number == gpu else 0.002 for number in range(len(machine.keys)))
+    machine.cut(
+        story.world.now,
+        Phase(rng.uniform(5.0, 60.0) * 60.0, load, "job"),
+        Phase(given["kill_duration"] * rng.uniform(0.3, 1.5), load, "lost", unknown={gpu: "NVML 15: GPU is lost"}),
+    )
+
+
 RARELY: dict[str, Callable[["Story", random.Random], None]] = {
+    "a burst over a stall": _burst_over_a_stall,
+    "lost at work": _lost_at_work,
+    "a small change": lambda story, rng: story.reload(rng, small=True),
     "a stop between two holds": _stopped_between,
     "nobody works": lambda story, _: story.rests(),
 }
