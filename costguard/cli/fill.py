@@ -96,7 +96,7 @@ def named_gpus(context: click.Context, parameter: click.Parameter, given: Sequen
     "--interval", callback=taken(interval_seconds), metavar="TIME", help="Time between two looks (default: 1s)."
 )
 @click.option("--idle-for", callback=taken(values.seconds), metavar="TIME", default="10s", show_default=True, help="How long a GPU must be free before the work begins.")  # fmt: skip
-@click.option("--rest", callback=taken(values.seconds), metavar="TIME", default="30s", show_default=True, help="How long at least nothing begins where the work had to yield.")  # fmt: skip
+@click.option("--rest", callback=taken(values.seconds), metavar="TIME", default="30s", show_default=True, help="The shortest wait before work begins again where it had to yield.")  # fmt: skip
 @click.option("--unknown-for", callback=taken(values.seconds), metavar="TIME", default="10s", show_default=True, help="The work yields when a GPU cannot be judged for longer than this.")  # fmt: skip
 @click.option("--retry", callback=taken(values.seconds), metavar="TIME", default="5s", show_default=True, help="Pause after work that ended within a minute; doubled each time, up to 5m.")  # fmt: skip
 @click.option("--signal", "--signal-name", "number", callback=taken(signal_number), metavar="NAME", default="TERM", show_default=True, help="The first signal to the whole tree.")  # fmt: skip

@@ -86,7 +86,7 @@ def _program(text: str) -> str:
 @click.option("--work", type=click.Choice(["elementwise", "matmul", "hold"]), default="elementwise", show_default=True, help="What is computed; hold: nothing.")  # fmt: skip
 @click.option("--memory", callback=taken(_part), metavar="SHARE", default="88%", show_default=True, help="How much of the free memory is held.")  # fmt: skip
 @click.option("--chunk", callback=taken(size), metavar="SIZE", default="512MiB", show_default=True, help="Bytes of one allocation.")  # fmt: skip
-@click.option("--load", callback=taken(_part), metavar="SHARE", default="100%", show_default=True, help="The share of the time in which it computes.")  # fmt: skip
+@click.option("--load", callback=taken(_part), metavar="SHARE", default="100%", show_default=True, help="The share of the time spent computing.")  # fmt: skip
 @click.option("--duration", callback=taken(_time), metavar="TIME", help="How long (default: until somebody ends it).")  # fmt: skip
 @click.option(
     "--python",

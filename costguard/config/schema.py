@@ -332,7 +332,7 @@ class Hooks(Section):
         example=True,
     )
     user: str = option(
-        "The user as whom these programs run, if the agent runs as root. Empty: the agent's own user.",
+        "The user to run these programs as, if the agent runs as root. Empty: the agent's own user.",
         "",
         example="ops",
         allowed="the name of a user of this machine, or nothing",

@@ -22,7 +22,7 @@ TYPES: dict[str, Any] = {
 """What a value of each kind is checked by."""
 
 SWITCH = "Look at this."
-REQUIRED = "Whether what it cannot see keeps the machine up. If not, it is only told."
+REQUIRED = "Keep the machine up while this sense cannot see everything; if false, that is only told."
 
 
 def tables(section: type[Any], option: Callable[..., Any]) -> type[Any]:

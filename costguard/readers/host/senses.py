@@ -202,7 +202,7 @@ _PROBE = SenseRow(
             "text",
             "",
             "ops",
-            "The user as whom it runs, if the agent runs as root. Empty: the agent's own user.",
+            "The user to run it as, if the agent runs as root. Empty: the agent's own user.",
             "the name of a user of this machine, or nothing",
         ),
         SenseSetting("every", "duration", "30s", "5m", "How often it runs.", least=5.0),
