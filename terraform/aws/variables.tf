@@ -34,6 +34,11 @@ variable "group_names" {
   type        = set(string)
   default     = []
   nullable    = false
+
+  validation {
+    condition     = alltrue([for name in var.group_names : can(regex("^[^:*?]{1,255}$", name))])
+    error_message = "group_names are names of Auto Scaling groups, not ARNs, and without * and ?, which would mean other groups too: set aws_autoscaling_group.x.name."
+  }
 }
 
 variable "secret" {

@@ -296,8 +296,8 @@ variable "other_user_data" {
   nullable    = false
 
   validation {
-    condition     = alltrue([for text in var.other_user_data : startswith(text, "#!") || startswith(text, "#cloud-config")])
-    error_message = "Each text of other_user_data begins with #! (a script) or #cloud-config. Take a multi-part text apart, or add the output `part` to it yourself."
+    condition     = alltrue([for text in var.other_user_data : can(regex("^(#!|#cloud-config\\s)", text))])
+    error_message = "Each text of other_user_data begins with #! (a script) or with a line #cloud-config. Take a multi-part text apart, or add the output `part` to it yourself."
   }
 }
 

@@ -33,6 +33,16 @@ variable "machines" {
   type        = map(object({ id = string, principal_id = string }))
   default     = {}
   nullable    = false
+
+  validation {
+    condition     = alltrue([for one in values(var.machines) : can(regex("(?i)^/subscriptions/[^/]+/resourceGroups/[^/]+/providers/Microsoft.Compute/(virtualMachines|virtualMachineScaleSets)/[^/]+$", one.id))])
+    error_message = "id is that of a virtual machine or of a scale set: set azurerm_linux_virtual_machine.x.id. With the id of a resource group the role would hold for all of its machines."
+  }
+
+  validation {
+    condition     = alltrue([for one in values(var.machines) : can(regex("^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$", one.principal_id))])
+    error_message = "principal_id is that of the machine's own identity: set azurerm_linux_virtual_machine.x.identity[0].principal_id."
+  }
 }
 
 variable "uniform_scale_set" {

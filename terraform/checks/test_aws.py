@@ -13,6 +13,8 @@ from costguard_aws import permissions
 from terraform.checks.conftest import WHEEL, Terraform
 
 REGION = "eu-west-1"
+pytestmark = pytest.mark.timeout(900)
+"""Terraform starts the provider eight times in a test, each time for as long as 20 s beside other work."""
 
 
 @pytest.fixture(scope="module")

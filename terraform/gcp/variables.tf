@@ -40,6 +40,11 @@ variable "instances" {
   }
 
   validation {
+    condition     = alltrue([for one in values(var.instances) : can(regex("^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$", one.name))])
+    error_message = "name is the name of a machine, not its address or number: set google_compute_instance.x.name."
+  }
+
+  validation {
     condition     = alltrue([for one in values(var.instances) : can(regex("^[^@:\\s]+@[^@\\s]+$", one.email))])
     error_message = "email is the address of a service account, without serviceAccount: before it: set google_service_account.x.email."
   }
@@ -53,6 +58,16 @@ variable "group" {
   validation {
     condition     = var.group == null || can(regex("^[a-z][a-z0-9-]{2,60}-$", var.group.prefix))
     error_message = "group.prefix is the base_instance_name of the group with a - after it, such as gpu-workers-: a shorter one would hold for other machines too."
+  }
+
+  validation {
+    condition     = var.group == null || can(regex("^[a-z0-9-]+-[a-z]$", var.group.zone))
+    error_message = "group.zone is a zone, such as europe-west4-a, not a region nor an address."
+  }
+
+  validation {
+    condition     = var.group == null || can(regex("^[^@:\\s]+@[^@\\s]+$", var.group.email))
+    error_message = "group.email is the address of a service account, without serviceAccount: before it: set google_service_account.x.email."
   }
 }
 
@@ -91,4 +106,9 @@ variable "secret_emails" {
   type        = map(string)
   default     = {}
   nullable    = false
+
+  validation {
+    condition     = alltrue([for email in values(var.secret_emails) : can(regex("^[^@:\\s]+@[^@\\s]+$", email))])
+    error_message = "secret_emails are addresses of service accounts, without serviceAccount: before them: set google_service_account.x.email."
+  }
 }

@@ -31,16 +31,24 @@ finish() {
   esac
 }
 
+# fetched FROM TO: at a first boot the network, or its names, may come later than this; and cloud-init runs this only once.
+fetched() {
+  local pause
+  for pause in 1 2 4 8 16 32 ''; do
+    if command -v curl >/dev/null; then
+      curl --fail --silent --show-error --location --proto =https --proto-redir =https --max-time 900 --output "$2" "$1"
+    else
+      python3 -I -c 'import sys, shutil, urllib.request as r; shutil.copyfileobj(r.urlopen(sys.argv[1], timeout=60), open(sys.argv[2], "wb"))' "$1" "$2"
+    fi && return
+    [ -z "$pause" ] || sleep "$pause"
+  done
+  return 1
+}
+
 # fetch FROM SUM TO: nothing is used whose checksum is another one.
 fetch() {
   case $1 in
-    https://*)
-      if command -v curl >/dev/null; then
-        curl --fail --silent --show-error --location --proto =https --proto-redir =https --retry 5 --retry-connrefused --max-time 900 --output "$3" "$1"
-      else
-        python3 -I -c 'import sys, shutil, urllib.request as r; shutil.copyfileobj(r.urlopen(sys.argv[1], timeout=60), open(sys.argv[2], "wb"))' "$1" "$3"
-      fi || fail "$1 cannot be fetched"
-      ;;
+    https://*) fetched "$1" "$3" || fail "$1 cannot be fetched" ;;
     /*) cp -- "$1" "$3" || fail "there is no $1 on this machine" ;;
     *) fail "$1 is neither an https:// address nor an absolute path" ;;
   esac
@@ -120,6 +128,8 @@ environment() {
   local python3 folder pip='' from=() with=(-m pip)
   folder=$home/versions/$(echo "$sha $extra $wheels $wheels_sha $python_sha" | sha256sum | cut -c1-12)
   if [ ! -e "$folder/complete" ]; then
+    # First: this waits for a network, and the distribution's packages do not.
+    fetch "$wheel" "$sha" "$work/${wheel##*/}"
     libraries
     [ -z "$pip" ] || with=("$pip/pip") # a wheel of pip runs as it is
     if ! python3=$(interpreter); then
@@ -127,7 +137,6 @@ environment() {
       distribution_python >&2 && python3=$(interpreter) ||
         fail "no Python 3.11 or newer with venv here, nor in this distribution: name one with --python"
     fi
-    fetch "$wheel" "$sha" "$work/${wheel##*/}"
     rm -rf "$folder"
     mkdir -p "$home/versions"
     "$python3" -I -m venv ${pip:+--without-pip} "$folder" || fail "$python3 makes no environment"
@@ -160,7 +169,10 @@ configuration() {
   elif [ -e "$file" ] && ! "$costguard" config check --config "$new"; then
     fail "the new configuration ($new) does not hold; $file stays"
   else
-    [ ! -e "$file" ] || [ -e "$written" ] || cp -p "$file" "$file.before"
+    if [ -e "$file" ] && [ ! -e "$written" ]; then
+      cp -p "$file" "$file.before"
+      say "$file was there before, and is now the one of this machine's user data; what it said is in $file.before"
+    fi
     mv "$new" "$file"
   fi
   sha256sum "$file" >"$written"
@@ -189,7 +201,7 @@ main() {
   if [ -n "$wheel" ]; then
     environment
   else
-    costguard=$(command -v costguard) || fail "costguard is not on this image: name its wheel"
+    costguard=$(PATH=$PATH:$root/usr/local/bin && command -v costguard) || fail "costguard is not on this image: name its wheel"
   fi
   configuration # before `install`, which writes one where there is none
   service

@@ -96,9 +96,9 @@ def chosen(words: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def drawn(mutants: Iterable[dict[str, str]], seed: str) -> Iterator[dict[str, str]]:
-    """An eighth of them, others for another seed; all without one."""
+    """A tenth of them, others for another seed; all without one."""
     for mutant in mutants:
-        if not seed or Share(seed, 0, 8).has(mutant["why"]):
+        if not seed or Share(seed, 0, 10).has(mutant["why"]):
             yield mutant
 
 

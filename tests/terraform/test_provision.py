@@ -106,8 +106,11 @@ def test_the_images_own_configuration_is_kept_beside(machine: Machine) -> None:
     file = machine.root / CONFIG
     file.parent.mkdir(parents=True)
     file.write_text('grace = "30m"\n', encoding="utf-8")
-    machine.provision("--extra", "gcp", config='grace = "20m"\n')
+    done = machine.provision("--extra", "gcp", config='grace = "20m"\n')
     assert (machine.text(CONFIG), machine.text(f"{CONFIG}.before")) == ('grace = "20m"\n', 'grace = "30m"\n')
+    assert f"what it said is in {file}.before" in done.stdout
+    again = machine.provision("--extra", "gcp", config='grace = "25m"\n')
+    assert (machine.text(f"{CONFIG}.before"), ".before" in again.stdout) == ('grace = "30m"\n', False)
 
 
 def test_a_configuration_that_does_not_hold_replaces_none_that_does(machine: Machine) -> None:
@@ -168,6 +171,47 @@ def test_an_image_without_costguard_is_told(tmp_path: Path) -> None:
     """Nobody would else notice that the machine is not guarded."""
     done = Machine(tmp_path, bare=True).provision("--extra", "aws")
     assert (done.returncode, "costguard is not on this image: name its wheel" in done.stderr) == (3, True)
+
+
+def test_an_image_on_which_sudo_does_not_look_into_usr_local(tmp_path: Path) -> None:
+    """Amazon Linux: `install` has put its link there."""
+    machine = Machine(tmp_path, bare=True)
+    link = machine.root / "usr/local/bin/costguard"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(Path(sys.executable).with_name("costguard"))
+    machine.environment["PATH"] = f"{tmp_path}/tools:/usr/bin:/bin"
+    assert machine.provision("--extra", "aws").returncode == 0
+
+
+CURL = """\
+#!/bin/sh
+echo >>"$PROVISION_ROOT/tries"
+[ "$(wc -l <"$PROVISION_ROOT/tries")" -gt {failing} ] || {{ echo "curl: (6) Could not resolve host" >&2; exit 6; }}
+while [ "$1" != --output ]; do shift; done
+cp {wheel} "$2"
+"""
+
+
+@pytest.mark.parametrize(("failing", "code"), [(0, 0), (5, 0), (6, 0), (7, 3)])
+def test_a_network_that_comes_late_is_waited_for(tmp_path: Path, failing: int, code: int) -> None:
+    """At a first boot names may not be known yet; the script runs once, so a machine that it gives up is never guarded. Its end is said."""
+    machine = distribution(tmp_path, "apt-get", "python3.11")
+    path, checksum = wheel(tmp_path, "1.0")
+    tools = tmp_path / "tools"
+    slept = 'echo "$1" >>"$PROVISION_ROOT/slept"'
+    for name, text in {"curl": CURL.format(failing=failing, wheel=path), "sleep": f"#!/bin/sh\n{slept}\n"}.items():
+        (tools / name).write_text(text, encoding="utf-8")
+        (tools / name).chmod(0o755)
+    (tools / "wc").symlink_to(str(shutil.which("wc")))
+    address = f"https://files.example.org/{path.name}"
+    words = ("--extra", "aws", "--wheel", address, "--sha256", checksum, "--wheels", str(tmp_path))
+    done = machine.provision(*words)
+    assert done.returncode == code, done.stdout + done.stderr
+    paused = machine.text("slept").split() if failing else []
+    assert paused == ["1", "2", "4", "8", "16", "32"][:failing]
+    asked = machine.root / "packages.log"
+    assert asked.exists() is (code == 0), "the distribution is asked only once there is a network"
+    assert code == 0 or "NOT PROVISIONED: https://files.example.org/" in done.stderr
 
 
 COSTGUARD = """\

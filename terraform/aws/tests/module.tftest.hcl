@@ -88,6 +88,15 @@ run "an_arn_for_a_name" {
   expect_failures = [var.roles]
 }
 
+run "a_group_that_means_all" {
+  command = plan
+  variables {
+    cloud_group = "leave"
+    group_names = ["gpu-*"]
+  }
+  expect_failures = [var.group_names]
+}
+
 run "a_secrets_text" {
   command = plan
   variables { secret = "slack://a/b/c" }

@@ -79,9 +79,21 @@ run "an_identity_when_asked_for" {
   }
 }
 
+run "a_group_for_a_machine" {
+  command = plan
+  variables { machines = { gpu = { id = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/gpu", principal_id = "66666666-2222-3333-4444-555555555555" } } }
+  expect_failures = [var.machines]
+}
+
+run "a_name_for_a_principal" {
+  command = plan
+  variables { machines = { gpu = { id = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/gpu/providers/Microsoft.Compute/virtualMachines/gpu", principal_id = "gpu" } } }
+  expect_failures = [var.machines]
+}
+
 run "an_assignment_without_a_role" {
   command = plan
-  variables { machines = { gpu = { id = "/x", principal_id = "66666666-2222-3333-4444-555555555555" } } }
+  variables { machines = { gpu = { id = "/subscriptions/11111111-2222-3333-4444-555555555555/resourceGroups/gpu/providers/Microsoft.Compute/virtualMachines/gpu", principal_id = "66666666-2222-3333-4444-555555555555" } } }
   expect_failures = [output.role_id]
 }
 

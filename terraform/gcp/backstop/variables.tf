@@ -79,6 +79,11 @@ variable "time_zone" {
   type        = string
   default     = "Etc/UTC"
   nullable    = false
+
+  validation {
+    condition     = can(regex("^[A-Za-z]+(/[A-Za-z0-9_+-]+)*$", var.time_zone))
+    error_message = "time_zone is a name such as Europe/Berlin, not W. Europe Standard Time."
+  }
 }
 
 variable "region" {

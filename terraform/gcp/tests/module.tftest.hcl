@@ -108,6 +108,28 @@ run "a_member_for_an_email" {
   expect_failures = [var.instances]
 }
 
+run "an_address_for_a_name" {
+  command = plan
+  variables { instances = { gpu = { zone = "europe-west4-a", name = "projects/p/zones/europe-west4-a/instances/gpu", email = "a@b.iam.gserviceaccount.com" } } }
+  expect_failures = [var.instances]
+}
+
+run "a_member_for_an_email_of_a_group" {
+  command = plan
+  variables { group = { zone = "europe-west4", prefix = "gpu-workers-", email = "serviceAccount:a@b.iam.gserviceaccount.com" } }
+  expect_failures = [var.group]
+}
+
+run "a_member_that_reads_a_secret" {
+  command = plan
+  variables {
+    create_role   = true
+    secret        = "team"
+    secret_emails = { gpu = "serviceAccount:a@b.iam.gserviceaccount.com" }
+  }
+  expect_failures = [var.secret_emails]
+}
+
 run "a_prefix_of_everything" {
   command = plan
   variables {

@@ -176,6 +176,12 @@ run "user_data_that_is_none" {
   expect_failures = [var.other_user_data]
 }
 
+run "an_archive_of_user_data" {
+  command = plan
+  variables { other_user_data = ["#cloud-config-archive\n- content: x\n"] }
+  expect_failures = [var.other_user_data]
+}
+
 run "another_cloud" {
   command = plan
   variables { extra = "oci" }

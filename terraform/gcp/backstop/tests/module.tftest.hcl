@@ -138,6 +138,7 @@ run "what_is_wrong" {
     stale_after_minutes   = 12
     name                  = "Backstop"
     region                = "europe-west4-a"
+    time_zone             = "W. Europe Standard Time"
   }
-  expect_failures = [var.project, var.machines, var.notification_channels, var.quiet_hours, var.stale_after_minutes, var.name, var.region]
+  expect_failures = [var.project, var.machines, var.notification_channels, var.quiet_hours, var.stale_after_minutes, var.name, var.region, var.time_zone]
 }
