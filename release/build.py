@@ -27,12 +27,12 @@ def build(source: Path, out: Path, epoch: int, python: str = sys.executable) -> 
         )  # fmt: skip
 
 
-def builder(folder: Path) -> str:
-    """The Python of a new environment with the backend alone, at the versions of the lock."""
+def locked(folder: Path, versions: Path) -> str:
+    """The Python of a new environment with what a lock names, and nothing else: what else is installed here counts for nothing."""
     python = folder / "bin/python"
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-    pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*pip, "install", "--no-deps", "--require-hashes", "-r", str(TOOLS)], check=True)
+    pip = [str(python), "-m", "pip", "--quiet", "--disable-pip-version-check", "install", "--no-compile"]
+    subprocess.run([*pip, "--no-deps", "--require-hashes", "-r", str(versions)], check=True)
     return str(python)
 
 

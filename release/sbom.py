@@ -2,6 +2,7 @@
 
 import datetime as dt
 import json
+import sys
 import uuid
 import zipfile
 from email.message import Message
@@ -94,3 +95,7 @@ def _licences(about: Message) -> list[Json]:
 
 def _date(epoch: int) -> str:
     return dt.datetime.fromtimestamp(epoch, dt.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+if __name__ == "__main__":
+    sys.stdout.write(sbom(Path(sys.argv[1]), int(sys.argv[2])))

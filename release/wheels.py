@@ -15,7 +15,12 @@ from release import lock
 def locked(extra: str) -> Iterator[str]:
     """The lines of the lock for costguard with an extra, and for the pip that installs it."""
     known = lock.read() | lock.read(lock.PIP)
-    for name in sorted({*lock.graph(lock.declared([extra])), "pip"}):
+    wanted = sorted({*lock.graph(lock.declared([extra])), "pip"})
+    if missing := [name for name in wanted if name not in known]:
+        raise SystemExit(
+            f"error: what is installed here needs what the lock does not know: {', '.join(missing)}\nhint: pip install --require-hashes -r {lock.LOCK}"
+        )
+    for name in wanted:
         version, sums = known[name]
         yield " ".join([f"{name}=={version}", *(f"--hash=sha256:{one}" for one in sums)])
 

@@ -19,6 +19,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from release import lock
+from release.__main__ import collect
 from release.build import build, export
 from release.sbom import sbom
 
@@ -84,6 +85,20 @@ def test_another_date_is_another_release(tmp_path: Path, monkeypatch: pytest.Mon
         build(source, Path(str(epoch)), epoch)  # beside whoever asks, not in the tree
     first, second = (next((tmp_path / str(epoch)).glob("*.whl")).read_bytes() for epoch in (EPOCH, EPOCH + 86400))
     assert first != second
+
+
+@pytest.mark.thorough
+def test_what_is_installed_where_it_is_made_counts_for_nothing(tmp_path: Path) -> None:
+    """The list is made by a Python that has what the lock names: an index that has newer libraries today stops no release."""
+    libraries = tmp_path / "python"
+    libraries.write_text('#!/bin/sh\necho "$PWD" "$@"\n')
+    libraries.chmod(0o755)
+    source, out = tree(tmp_path / "tree", 0), tmp_path / "out"
+    collect(source, out, EPOCH, sys.executable, str(libraries))
+    (wheel,), (listed,) = out.glob("*.whl"), out.glob("*.cdx.json")
+    assert listed.read_text() == f"{source} -m release.sbom {wheel} {EPOCH}\n"
+    names = {line.split()[1] for line in (out / "SHA256SUMS").read_text().splitlines()}
+    assert names == {path.name for path in out.iterdir()} - {"SHA256SUMS"}
 
 
 def test_the_lock_has_every_library_and_every_checksum() -> None:
