@@ -366,6 +366,9 @@ class Judge(Watch):
             self.holds.lost(kept)
             self._keep_stops(kept)
             self._afresh()
+            if (kept.get("incident") or {}).get("asked") is not None and kept.get("boot_id") == start.boot_id:
+                self.perhaps_gone = True  # it was killed between the promise and the deed
+                self.enter("unsure")
             return
         self._goes_on()
 
@@ -384,6 +387,7 @@ class Judge(Watch):
             self.dues.unheard()
             self.tidings.unheard()
         if self.unsaved:
+            self._forgets()
             self.hazy_at = self.at  # what was seen since the state could be saved last is a hole to this guard
         if self._unsaved_end is not None:  # nor was that a tag asks for longer
             self.hatch_until, self._unsaved_end = self._unsaved_end, None
@@ -402,6 +406,12 @@ class Judge(Watch):
             self.ruled_at = ruled_at
             self.enter("unsure" if warned else self.stage)
         self.dues.wait()
+
+    def _forgets(self) -> None:
+        """Nobody remembers a request that went out after the state could be saved last: on a full disk it may go out twice."""
+        self.gone = {
+            key: kept for key, tried in self.gone.items() if (kept := [one for one in tried if one[0] <= self.saved_at])
+        }
 
     def _must_hear(self, kept: dict[str, Any], *, lost: bool) -> None:
         """What the commitments hold of before: that the state of this boot is gone, or how a stop ended."""
