@@ -5,6 +5,9 @@ TYPE_CHECKING = False  # importing typing again costs nothing, but this is how r
 SHORTEST, LONGEST = 4.0, 120.0
 """Seconds between two readings of a counter: a rate over less is noise, one over more hides that nothing went on in between."""
 
+PART = 1.0
+"""Seconds that a part of the time between two readings must have to say anything of it."""
+
 BUCKET = 900.0
 """Seconds for which the busiest moment is kept; the quietest of these is the idle level."""
 
@@ -38,7 +41,7 @@ class Counter:
         middle, self._middle = self._middle, None
         rate = None if passed > self._longest or passed <= 0.0 or grown < 0.0 else grown / passed
         self.least = rate
-        if rate is not None and middle is not None and self._at < middle[0] < now:
+        if rate is not None and middle is not None and self._at + PART <= middle[0] <= now - PART:
             first, second = (middle[1] - self._value) / (middle[0] - self._at), (value - middle[1]) / (now - middle[0])
             self.least = min(rate, first, second)
         self._at, self._value = now, value

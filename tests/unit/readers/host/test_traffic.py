@@ -475,6 +475,15 @@ def test_what_goes_on_counts_within_two_looks_whenever_it_begins(tmp_path: Path,
     assert world.sense.wakes == float("inf")
 
 
+@pytest.mark.parametrize("at", [100.5, 109.99])
+def test_what_was_read_at_either_end_says_nothing_of_a_part(at: float) -> None:
+    """The moment in between is guessed from the looks before: where they were rarer it is that of the next look, and no byte moves in no time."""
+    counter = Counter()
+    counter.rate(0.0, 100.0)
+    counter.mark(0.0 if at < 105.0 else 10e6, at)
+    assert counter.rate(10e6, 110.0) == counter.least == 1e6
+
+
 def test_bursts_in_each_look_count(tmp_path: Path) -> None:
     """A download in parts, or a job that writes its results every few seconds: three looks in a row are no coincidence."""
     world = World(tmp_path)
