@@ -243,6 +243,10 @@ class Rented(Guarded):
         self.cloud.powers_off = self._ends
         self.set_up(configuration, DROP_IN + TRUSTING)
 
+    def planned(self, action: str) -> str:
+        """What its last plan said; empty where there is none yet."""
+        return str({plan["action"]: plan["verdict"] for plan in self.status().get("plans", ())}.get(action, ""))
+
     def cut(self) -> None:
         """Nobody reaches the API any more; the metadata service still answers."""
         self._cut.touch()

@@ -113,7 +113,7 @@ def test_it_is_stopped_once_after_a_warning_and_the_next_boot_closes_the_inciden
 def test_one_whose_cloud_cannot_be_reached_shuts_down_where_that_was_proven(rented: Rented) -> None:
     """By the plan that was made while it could be reached; the stop is not asked for a second time. Where a shutdown ends no bill people are told, and the cloud stops it once it is back."""
     rented.configure(LIVE)
-    rented.until(lambda: any(plan["verdict"] == "go" for plan in rented.status()["plans"]))
+    rented.until(lambda: rented.planned("stop") in {"go", "consequences"})
     ends = rented.cloud.ends()
     rented.cut()
     idle_after_work(rented)
