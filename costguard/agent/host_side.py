@@ -104,6 +104,11 @@ class HostSide:
         """Whether an answer is due that a tick should wait for, where it asked for one at once."""
         return self._reader is not None and not self._pace and self._reader.waiting
 
+    @property
+    def unasked(self) -> bool:
+        """Whether the reader has answered, and looks no more until it is asked."""
+        return self._reader is not None and self._reader.healthy and self._reader.deadline == float("inf")
+
     _pace = 0.0  # seconds between the looks that the last question asked for; 0: one look, and the answer at once
 
     def owns(self, child: int) -> bool:

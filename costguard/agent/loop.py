@@ -537,6 +537,8 @@ class Loop:
                 reader.lapse()  # the next tick comes in its time, also where that reader would say nothing
             if self._reading and not self._awaited and not self._more_readings():
                 self._tick(now)
+            elif self._calm and not self._reading and self.host_side.unasked:  # the next tick may leave out a beat
+                self._ask_host(now.boot)
         elif self.workers.owns(event.child):
             self._take(self.workers.take(event, now.boot))
             self.cloud.learn_price(self.workers.price)

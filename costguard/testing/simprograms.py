@@ -558,12 +558,19 @@ class HostReader(Program):
         self.since: dict[tuple[str, str], float] = {}
         self.told: object = None
         self.whole: tuple[object, object] = (None, None)  # the number of the last whole answer, and what it said
+        self.planned = 0.0  # the next look of the rhythm of before
 
     def line(self, data: bytes) -> None:
         """Answer a read, now or when another thing is seen; or misbehave."""
         asked = json.loads(data)
         self.turn += 1
-        self.look(asked, self.turn, self.world.now)
+        turn, now, planned = self.turn, self.world.now, self.planned
+        if now < planned <= now + asked.get("every", 0.0):
+            self.world.at(
+                planned, lambda: self.look(asked, turn, planned) if self.child in self.host.children else None
+            )
+        else:
+            self.look(asked, turn, now)
 
     def look(self, asked: dict[str, Any], turn: int, due: float) -> None:
         """One look, and the next one if nothing is new."""
@@ -577,6 +584,7 @@ class HostReader(Program):
             seen["traffic"][0].append(["the network", "sends more than it may", due, due, "5 min of quiet", ""])
         essence = {name: [[(who, what) for who, what, *_ in row[0]], row[1]] for name, row in seen.items()}
         due += asked.get("every", 0.0)
+        self.planned = due
         if essence != self.told or "every" not in asked or due > asked["until"] + self.world.boot_zero:
             self.told = essence
             self.host.watch.sensed(self.world.instant(), seen)

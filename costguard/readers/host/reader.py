@@ -4,7 +4,7 @@ First line: `HostJob`. Then ``{"read":n}`` is answered at once, and ``{"read":n,
 so often until another thing is seen, or that second of the boot clock comes, so that the guard is not woken for nothing. An
 answer is ``{"read":n,"senses":{name:[[[who,what,since,last,lets_go,user],…],unknown,seen],…}}``, every moment on the boot
 clock; or, to a question with ``every``, ``{"read":n,"senses":m}``: to the letter what answer m has said. ``"saving":true`` in a
-question: the pre-stop hook works. Another question ends one that waits. It ends with the guard.
+question: the pre-stop hook works. Another question ends one that waits, and goes on in its rhythm where it has one. It ends with the guard.
 """
 
 import gc
@@ -219,6 +219,7 @@ def serve(senses: ActiveSenses, questions: Questions, write: "Callable[[bytes], 
     """Answer until the end of the input."""
     number: object = None
     every = until = due = 0.0
+    planned = 0.0  # the next look of the rhythm of before: a new question that leaves it time does not break it
     saving = False
     told: tuple[object, object] = (None, None)  # the number of the last whole answer, and what it said
     while True:
@@ -226,6 +227,7 @@ def serve(senses: ActiveSenses, questions: Questions, write: "Callable[[bytes], 
         if number is not None and moment.boot >= due:
             changed = senses.look(moment)
             due += every
+            planned = due
             if changed or every <= 0.0 or due > until:
                 rows = senses.rows()
                 same = every > 0.0 and rows == told[1]
@@ -246,6 +248,8 @@ def serve(senses: ActiveSenses, questions: Questions, write: "Callable[[bytes], 
         asked = json.loads(line)
         number, every, until = asked["read"], float(asked.get("every", 0.0)), float(asked.get("until", 0.0))
         due, saving = now().boot, asked.get("saving") is True
+        if every > 0.0 and due < planned <= due + every:
+            due = planned
 
 
 def main() -> int:

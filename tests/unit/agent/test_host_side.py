@@ -176,6 +176,17 @@ def test_what_begins_while_the_gpus_rest_is_known_within_two_ticks() -> None:
     assert told.run().reports[0]["vetoes"] != []
 
 
+def test_after_an_answer_it_looks_on_in_its_rhythm() -> None:
+    """Not from the guard's next tick on, which may leave out a beat: what begins meanwhile would be seen late."""
+    told = Told(until=1000.0)
+    told.works(925.0, 981.0)
+    asked: list[bool] = []
+    for at in range(931, 1000, 3):
+        told.world.at(float(at), lambda: asked.append(told.loop.host_side.deadline < float("inf")))
+    told.run()
+    assert all(asked)
+
+
 def test_in_a_countdown_each_tick_looks_anew() -> None:
     """What has just begun is seen before anything is released."""
     heard = Told().run()
