@@ -164,6 +164,8 @@ class Holds:
         judge, at = self._judge, self._judge.at
         if judge.drowsy or not self._sure or not self.settled or kept["boot_id"] != judge.story.world.boot_id:
             return
+        if at < judge.first_tick + EXACT:
+            return  # what was on its way before the first look is still of the boot before
         zero, holders = judge.story.world.boot_zero, kept.get("holders", ())
         ends = {holder[0]: hold[2] + zero for hold, holder in zip(kept["holds"], holders, strict=True)}
         for uid, until in self.until.items():

@@ -260,8 +260,13 @@ class Judge(Watch):
     def _keep_stops(self, kept: dict[str, Any]) -> None:
         """What else the commitments hold: the beginning of the budget, and own stops."""
         self.budget_since = self.budget_since if kept.get("spent_since") else None
-        dates = kept.get("stops", ())
-        self.stops = [stop for stop in self.stops if any(self._is_of(date, stop) for date in dates)]
+        dates, stops = list(kept.get("stops", ())), []
+        for stop in self.stops:
+            date = next((one for one in dates if self._is_of(one, stop)), None)
+            if date is not None:  # one that stands for this stop stands for no other
+                dates.remove(date)
+                stops.append(stop)
+        self.stops = stops
 
     def _is_of(self, date: float, stop: float) -> bool:
         """Whether the guard keeps a stop under this date: that of the request, or of the moment when a wrong one was right again."""
