@@ -49,6 +49,9 @@ RECEIPT_LIMIT = 4096
 SAME_INCIDENT_SECONDS = 2.0
 """A message leaves the machine so much later where an earlier one of the same incident is still on its way."""
 
+LAST_WORDS = frozenset(("acting", "unguarded"))
+"""Kinds after which the machine, or the guard, may be gone within seconds: they wait for no other message."""
+
 REMARKS_KEPT = 16
 """Remarks of which is known that they were made."""
 
@@ -243,7 +246,7 @@ class Workers:
 
     def _in_order(self, job: TellJob, now: float) -> TellJob:
         """The message after those: it leaves later, and waits for them, since a process that starts late would bring them after it."""
-        before = self._before(job.message)
+        before = [] if job.message.kind in LAST_WORDS else self._before(job.message)
         if not before:
             return job
         last = max(leaves_at for _, leaves_at in before)

@@ -744,6 +744,19 @@ def test_messages_of_one_incident_leave_in_their_order() -> None:
     assert crew.port.jobs[-1].get("pause", 0.0) == 0.0
 
 
+@pytest.mark.parametrize("kind", ["acting", "unguarded"])
+def test_what_may_be_the_last_message_waits_for_no_other(kind: str) -> None:
+    """The machine may be off before those on their way have arrived."""
+    crew = Crew()
+    for number, before in enumerate(("warning", "held", "hold_ended", "warning")):
+        facts = {"overtakes" if before in {"held", "hold_ended"} else "incident": "i1"}
+        assert begin(crew.workers, Tell(f"m{number}", before, "warning", facts), NOW + number / 10.0) is None
+    assert begin(crew.workers, Tell("m9", kind, "critical", {"incident": "i1"}), NOW + 1.0) is None
+    *_, before, last = crew.port.jobs
+    assert before["after"]
+    assert (last.get("pause", 0.0), last.get("after")) == (0.0, None)
+
+
 def test_what_a_dry_run_tells_once_a_day_is_tried_again_until_somebody_has_it() -> None:
     """The engine repeats what nobody took: a further try is no second message. Another incident is."""
     crew = Crew(dry_run="few", local=[])
@@ -971,10 +984,11 @@ def test_what_ends_the_tries_of_another_message_stands_for_it() -> None:
     assert stands_for(crew.port.jobs[3]) == []
 
 
-def test_that_a_machine_begins_to_work_makes_nothing_untrue() -> None:
+@pytest.mark.parametrize("earlier", ["closed", "came_back", "cancelled"])
+def test_that_a_machine_begins_to_work_makes_nothing_untrue(earlier: str) -> None:
     """The message that it was stopped and is back, which no service took as the machine booted, is sent again."""
     crew = Crew()
-    crew.told(Tell("m1", "closed", "info", {"incident": "i1"}), NOW, TAKEN, REFUSED)
+    crew.told(Tell("m1", earlier, "info", {"incident": "i1"}), NOW, TAKEN, REFUSED)
     crew.told(Tell("m2", "armed", "info", {}), NOW + 5.0, TAKEN, REFUSED)
     crew.workers.late(NOW + 61.0)
     assert crew.port.jobs[-1]["message"]["id"] == "m1"
