@@ -1,8 +1,4 @@
-"""Errors that people read.
-
-CostguardError
-└── ConfigurationError (costguard.config.load)   every problem of a configuration at once
-"""
+"""Errors that people read: `CostguardError` and its subclasses, each beside the code that raises it."""
 
 REFUSED = 3
 """Exit code: refused, or too late."""
@@ -11,7 +7,7 @@ USAGE = 2
 
 
 class CostguardError(Exception):
-    """An error that a person can fix: what happened, and which command to run next (``hint``)."""
+    """An error that a person can fix: what happened, which command to run next (``hint``), and the exit code of the verb."""
 
     def __init__(self, message: str, hint: str = "", exit_code: int = USAGE) -> None:
         super().__init__(message)

@@ -4,7 +4,8 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, get_args
 
 Verdict = Literal["go", "consequences", "another", "failed", "refuse"]
-"""``failed``: it could not be checked for a technical reason, which may pass."""
+"""``another``: this action does not fit the machine, the next one of `fallback` is planned. ``failed``: it could not be checked
+for a technical reason, which may pass."""
 
 VERDICTS: tuple[Verdict, ...] = get_args(Verdict)
 """The gravest one last."""
@@ -19,6 +20,7 @@ VERDICT_WORDS = {
 """What people read."""
 
 Status = Literal["accepted", "done", "pending", "failed", "refused", "unknown"]
+"""See `Result`."""
 
 
 class PlanFinding(NamedTuple):

@@ -13,10 +13,13 @@ HookStep = Literal["pre_stop", "undo", "armed", "warning", "cancelled", "post_bo
 
 
 class Context(NamedTuple):
-    """One job of the action worker, as the guard or a person's command sent it. Durations are seconds.
+    """One job of the action worker, as the guard or a person's command sent it.
 
     ``job``: ``plan`` answers at once, ``act`` plans, says that it is ready and waits for its release, ``confirm`` says what
-    became of an attempt, ``hook`` saves work. The sections are the configuration's, as plain values.
+    became of an attempt, ``hook`` saves work. ``reason``: the reason to stop, ``sentence``: the same for people. ``settings``:
+    those of the action; it and the sections are the configuration's, as plain values. ``results``: the folder in which attempts
+    are recorded, empty for none. ``deadline``: seconds for `Action.execute` or `Action.confirm`, 3600 at most. ``fallback``: whether
+    the action stands in ``fallback``. ``idle_seconds``: for how long the machine has been idle. ``gpus``: names for people.
     """
 
     action: str
@@ -113,13 +116,13 @@ class Action(Protocol[F]):
         """The word of the configuration."""
 
     def facts(self, context: Context) -> F:
-        """Look at everything the plan needs, within a few seconds, without an effect."""
+        """Look at everything the plan needs, within 45 s, without an effect. What cannot be read is unknown in the value."""
 
     def plan(self, facts: F) -> Plan:
-        """Decide from the facts alone."""
+        """Decide from the facts alone: no I/O, no clock."""
 
     def execute(self, plan: Plan, context: Context) -> Result:
-        """Act. Ends within ``context.deadline``. Raises DryRunError unless the mode is live."""
+        """Act, within ``context.deadline``. Raises DryRunError unless the mode is live."""
 
     def confirm(self, context: Context, recorded: Result | None) -> Result:
-        """Say what the world shows of an attempt; ``recorded`` is what its executor wrote down."""
+        """Say what the world shows of an attempt; ``recorded``: the result of `execute` as it was written down, None without one."""

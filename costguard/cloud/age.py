@@ -7,7 +7,7 @@ YOUNG_SECONDS = 600.0
 
 
 def is_young(age: float | None) -> bool:
-    """Whether a machine of so many seconds may still be waiting for its rights; not where its age is unknown."""
+    """Whether a machine of this age (seconds, None: unknown) may still be waiting for its rights; False where it is unknown."""
     return age is not None and age < YOUNG_SECONDS
 
 

@@ -2,6 +2,9 @@
 
 Importing a plug-in costs nothing: it imports its SDK inside `Provider.open`, which only a worker calls.
 `Provider.identify`, `notices` and `tags` speak to the metadata service through the standard library.
+
+Durations are seconds, money is a whole currency unit. Whatever a plug-in raises that is not named here is reported as a bug of
+the plug-in; it stops neither the guard nor the other plug-ins.
 """
 
 import importlib
@@ -36,6 +39,7 @@ that shows the end proves an acceptance.
 """
 
 DOUBTS: tuple[Sent, ...] = get_args(Sent)
+"""The gravest one last."""
 
 
 class CloudError(Exception):
@@ -159,9 +163,9 @@ class Price(NamedTuple):
 
 
 class Ticket(NamedTuple):
-    """One attempt. Its ids belong into the request or the user agent, so that the cloud's audit log matches.
+    """One attempt. Its ids belong in the request or the user agent, so that the cloud's audit log matches.
 
-    ``deadline``: seconds from now, above 0.
+    ``incident``, ``attempt``: letters, digits and hyphens, such as ``4f1c09aa-i3``; no two attempts share theirs. ``deadline``: seconds from now, above 0; 15 at most for the agent's own stop, up to 3600 for a person's.
     """
 
     incident: str
@@ -199,7 +203,11 @@ class Setting(NamedTuple):
 
 
 def store_endpoint(service: str, secret: str, empty: str, example: str) -> Setting:
-    """The option for another address of a cloud's store of secrets; ``empty``: what it means that there is none."""
+    """The option for another address of a cloud's store of secrets.
+
+    ``service``: the store's name; ``secret``: how a channel refers to a secret (``secret:NAME``); ``empty``: which address is
+    used without the option; ``example``: a URL.
+    """
     about = f"Another address of {service}, for `{secret}`. Empty: {empty}."
     allowed = "a URL that begins with http:// or https://, or nothing"
     return Setting("store_endpoint", about, "", example, allowed, "url")
@@ -225,9 +233,10 @@ class Machine(Protocol):
     """
 
     def facts(self, verb: Verb) -> Any:
-        """Gather everything the plan needs, without an effect, within 45 s (`identify` and `open` included). A fact that cannot be had is *unknown* in it.
+        """Gather everything the plan needs, without an effect. Raises CloudError when nothing can be known.
 
-        The value is opaque: only this plug-in reads it. Raises CloudError when nothing can be known.
+        `identify`, `open` and this have 45 s together; later the plan fails as *unreachable*. A fact that cannot be read is
+        *unknown* in the value, which is opaque: only this plug-in reads it.
         """
 
     def plan(self, verb: Verb, facts: Any) -> Plan:
@@ -243,7 +252,7 @@ class Machine(Protocol):
         """
 
     def confirm(self, verb: Verb, ticket: Ticket, recorded: Result | None) -> Result:
-        """What the cloud shows of this machine, at its first answer within ``ticket.deadline``.
+        """What the cloud shows of this machine, at its first answer within ``ticket.deadline`` (100 s at most).
 
         ``done`` (closed: the bill has ended), ``pending`` (seen stopping), else ``recorded``, the attempt's own result, with
         what the cloud shows; ``unknown`` without one. Raises CloudError when the cloud cannot be asked.
@@ -252,8 +261,8 @@ class Machine(Protocol):
     def mark(self, tags: Mapping[str, str], within: float, *, dry: bool = False) -> None:
         """Write tags of this machine, the same ones again after a technical failure, in ``within`` seconds. Raises CloudError.
 
-        Other tags stay as they are, whoever writes them meanwhile. What the cloud does not take in a value is replaced
-        or cut off. ``dry`` writes nothing and asks only whether the right is there.
+        Tags that are not named stay as they are, whoever writes them meanwhile. What the cloud does not take in a value is
+        replaced, or cut off at its end. With ``dry`` nothing is written: it only checks that the right is there.
         """
 
 
@@ -265,7 +274,7 @@ class SecretStore(Protocol):
 
     @property
     def form(self) -> str:
-        """What the name of a secret looks like, for people."""
+        """What the name of a secret looks like, for people: follows the word *allowed* in a message."""
 
     def valid(self, name: str) -> bool:
         """Whether this can be the name of a secret here. Never raises."""
@@ -273,7 +282,8 @@ class SecretStore(Protocol):
     def read(self, site: Site, identity: Identity, name: str, within: float) -> str:
         """The text of the secret's newest version, in ``within`` seconds. Raises CloudError, and ImportError without the SDK.
 
-        Nothing of the text stands in an error or a log line, whatever becomes of the answer; nothing is written down.
+        ``name`` is one that `valid` accepts. No part of the text may appear in an error or a log line, nor be written to a file.
+        More than 65,536 characters are refused.
         """
 
     def permissions(self, name: str) -> tuple[Permission, ...]:
@@ -289,11 +299,11 @@ class SecretStore(Protocol):
 class Provider(Protocol):
     """A cloud. Importing and constructing it needs no network and no SDK.
 
-    Six further attributes are optional: ``settings``, a tuple of `Setting`; ``capabilities`` (`Capabilities`);
-    ``scheduler(site)``, which gives the scheduler that the metadata names and what shows it, or None;
-    ``start_command(identity)``, which gives the command of a shell that starts this machine again, for people;
-    ``resume_command(identity)``, where a hibernated machine needs another one; and ``secret_store`` (`SecretStore`). A plug-in without them has no settings of its own, a cloud that can do everything, no
-    schedulers, no such command, and reads no secrets.
+    Six further attributes are optional. ``settings``: a tuple of `Setting`; without it there is no ``[cloud.NAME]``.
+    ``capabilities`` (`Capabilities`): without it the cloud can do everything. ``scheduler(site)``: the scheduler that the
+    metadata names and what shows it, or None; has 4 s, may raise CloudError. ``start_command(identity)``: the shell command
+    that starts this machine again, for people, on one line of at most 400 characters. ``resume_command(identity)``: the one
+    for a hibernated machine, where it differs. ``secret_store`` (`SecretStore`): without it no secrets are read.
     """
 
     @property
@@ -311,35 +321,40 @@ class Provider(Protocol):
         """The instance's own id as the firmware has it, the same after a stop and a start; else empty. Never raises."""
 
     def guest_shutdown(self) -> Consequence:
-        """What a shutdown from inside does to the bill and to the disks."""
+        """What a shutdown from inside does to the bill and to the disks. Never raises."""
 
     def identify(self, site: Site) -> Identity:
-        """Ask the metadata service which machine this is. Raises CloudError, ``changed`` when two facts do not agree."""
+        """Ask the metadata service which machine this is. Raises CloudError, ``changed`` when two facts do not agree.
+
+        A resident process asks this once an hour, `tags` once a minute and `notices` every few seconds. They run one after
+        the other, and its answer is given up after 30 s: each of them should give up after a few seconds.
+        """
 
     def notices(self, site: Site) -> tuple[CloudNotice, ...]:
-        """What the cloud announces right now. Asked every few seconds by a resident process: no SDK. Raises CloudError."""
+        """What the cloud announces right now; empty when nothing. Raises CloudError."""
 
     def tags(self, site: Site) -> Mapping[str, str]:
         """Tags, labels or attributes that the metadata service shows; empty when it shows none. Raises CloudError."""
 
     def open(self, site: Site, identity: Identity) -> Machine:
-        """Load the SDK and authenticate. Raises CloudError, and ImportError where the SDK is not installed."""
+        """Load the SDK and authenticate, within the 45 s of `Machine.facts`. Raises CloudError, and ImportError without the SDK."""
 
     def verify(self, site: Site, receipt: Mapping[str, str]) -> Result:
-        """Ask the cloud, from any machine, what became of the machine of a receipt. Raises CloudError and ImportError.
+        """Ask the cloud, from any machine, what became of the machine of a receipt. Raises CloudError, and ImportError without the SDK.
 
+        The core sets no deadline: a person waits for the answer. ``done`` only where the cloud shows that the bill has ended.
         ``receipt`` is flat: each of `Identity.details` under its own name, and ``cloud``, ``instance``, ``region``,
         ``zone``, ``type``, ``action``, ``incident``, ``attempt``, ``request`` (the proof), ``accepted`` (RFC 3339).
         """
 
     def price(self, identity: Identity) -> Price | None:
-        """The list price, from the plug-in's own table, of a Spot machine as its limit; None when unknown. No network."""
+        """The list price from the plug-in's own table, for a Spot machine as its ``limit``; None when unknown. No network."""
 
     def permissions(self, verbs: Sequence[Verb], *, tag: bool = False) -> tuple[Permission, ...]:
-        """The rights these actions need, each once; ``tag`` adds that of `Machine.mark`."""
+        """The rights that these actions need, each once; ``tag`` adds the right for `Machine.mark`. No network, here and below."""
 
     def policy(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
-        """The least policy that grants them to this one machine only, as the text its cloud takes; empty without policies."""
+        """The least policy that grants them, for one machine only, as the text that the cloud takes; empty without policies."""
 
     def commands(self, verbs: Sequence[Verb], *, tag: bool = False) -> str:
         """The commands of a shell that create this policy and bind it to one machine, in their order.
@@ -412,7 +427,7 @@ def secret_policy_command(name: str, secret: str) -> str:
 
 
 class Loaded(NamedTuple):
-    """The plug-ins that could be loaded with the names of their entry points, and a message for each one that could not."""
+    """The plug-ins that could be loaded, and in the same order the names of their entry points; a message for each that failed."""
 
     providers: tuple[Provider, ...]
     failures: tuple[str, ...]
@@ -420,9 +435,9 @@ class Loaded(NamedTuple):
 
 
 def load(names: Iterable[str]) -> Loaded:
-    """Load plug-ins by module name (its ``PROVIDER``) or by ``module:attribute`` (a class or an instance).
+    """Load plug-ins by module name (its ``PROVIDER``) or by ``module:attribute`` (a class or an instance). Never raises.
 
-    The name of the entry point may stand before either: ``name=module``.
+    The name of the entry point may stand before either: ``name=module``. Without it the module's name stands in its place.
     """
     providers: list[Provider] = []
     failures: list[str] = []

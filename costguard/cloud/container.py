@@ -12,7 +12,7 @@ _ROOT_MOUNT = re.compile(r"/docker/|containerd|containers/storage|kubelet", re.I
 
 
 def evidence(procfs: str, environ: Mapping[str, str]) -> str | None:
-    """What shows that this is a container; empty when nothing does, None when nobody can tell.
+    """What shows that this is a container, for people; empty when nothing does, None when that cannot be told.
 
     Sources: Docker and Podman marker files, the container interface of systemd
     (``/run/systemd/container``, the ``container`` variable), cgroup paths of process 1 and the
@@ -34,7 +34,7 @@ def evidence(procfs: str, environ: Mapping[str, str]) -> str | None:
 
 
 def refusals(mark: str | None, *, stands_for_host: bool) -> list[PlanFinding]:
-    """Why a machine action is not done from here, given what `mark` found."""
+    """Why a machine action is not done from here; ``mark`` is the answer of `evidence`. Empty where it may be done."""
     if stands_for_host or mark == "":
         return []
     if mark is None:

@@ -19,9 +19,9 @@ class SlowError(TimeoutError):
 
 
 class Connection(http.client.HTTPConnection):
-    """One request, without proxy and redirect, whose whole ends ``seconds`` from here; ``step`` limits each wait in it.
+    """One request, without proxy and redirect. The whole exchange has ``seconds`` from now, each wait in it ``step`` (else the same).
 
-    Raises SlowError where the whole is late, TimeoutError where a step is.
+    Raises SlowError where the exchange is late, TimeoutError where a step is, and what `http.client` raises (OSError, HTTPException).
     """
 
     def __init__(self, host: str, port: int, seconds: float, step: float | None = None) -> None:
@@ -40,7 +40,10 @@ class Connection(http.client.HTTPConnection):
 
 
 def for_tokens(given: object, option: str) -> str:
-    """The address in an option, without its last slash; empty where none is set. Raises CloudError where a token would be seen on its way."""
+    """The address in an option, without its last slash; empty where none is set.
+
+    ``option``: its path in the configuration, for the hint. Raises CloudError (``refused``) for http beyond this machine.
+    """
     from costguard.cloud.api import CloudError
 
     endpoint = str(given or "").rstrip("/")

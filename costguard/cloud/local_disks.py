@@ -27,7 +27,7 @@ _WRITTEN = 6  # the column of block/stat
 
 
 class DiskPaths(NamedTuple):
-    """Where the machine's files are. ``devfs`` may be empty: then no device is read."""
+    """Where the machine's file systems are mounted. With an empty ``devfs`` no device is read."""
 
     procfs: str
     sysfs: str
@@ -48,7 +48,7 @@ class Use(NamedTuple):
 def devices(sysfs: str, is_local: Callable[[str, str], bool]) -> tuple[str, ...] | None:
     """Kernel names of the disks that a plug-in calls local by ``is_local(model, path)``; None when the kernel's list cannot be read.
 
-    ``path`` is the device's real place in sysfs.
+    ``model`` is the kernel's text, empty where there is none; ``path`` the device's real path in sysfs. ``is_local`` must not raise.
     """
     block = os.path.join(sysfs, "block")
     try:
@@ -62,7 +62,7 @@ def devices(sysfs: str, is_local: Callable[[str, str], bool]) -> tuple[str, ...]
 
 
 def look(place: DiskPaths, disks: Sequence[str], nothing: Collection[str] = (), foreign: Collection[str] = ()) -> Use:
-    """The use of some disks, by their kernel names; ``unknown`` when no mounts can be seen.
+    """The use of some disks, by their kernel names, within 3 s; ``unknown`` when no mounts can be seen. Never raises.
 
     ``nothing`` are names of files that the image itself puts on such a disk, ``foreign`` contents (as
     `superblock.look` says them) that the cloud itself puts there.
@@ -71,7 +71,7 @@ def look(place: DiskPaths, disks: Sequence[str], nothing: Collection[str] = (), 
 
 
 def points(place: DiskPaths, wanted: Collection[Mount], nothing: Collection[str] = ()) -> Use:
-    """The use of some mounts, whatever is below them."""
+    """The use of some mounts, whatever device is below them, within 3 s. Never raises."""
     every = tables.read(place.procfs) or ()
     targets = tuple(dict.fromkeys(mount.target for mount in wanted))
 

@@ -14,9 +14,10 @@ LOST = "lost+found"
 
 
 class Mount(NamedTuple):
-    """``view`` is the process that has it, ``number`` the device's own (empty in the old table), ``whole`` whether its root is mounted.
+    """One line of a table of mounts. ``number``, ``id`` and ``parent`` are empty in the old table.
 
-    ``id`` is the mount's own and ``parent`` that of the mount below it; both are empty in the old table.
+    ``view``: the process whose table it is (`VIEWS`). ``number``: the device's ``major:minor``. ``source``: what is mounted.
+    ``kind``: the file system. ``whole``: whether its root is mounted, not a folder of it. ``parent``: the id of the mount below.
     """
 
     view: str
@@ -30,7 +31,7 @@ class Mount(NamedTuple):
 
 
 def read(procfs: str) -> tuple[Mount, ...] | None:
-    """The mounts of the host and of this process, None when neither can be seen."""
+    """The mounts of the host and of this process; None when neither can be seen. Never raises."""
     found: list[Mount] = []
     seen = False
     for view in VIEWS:

@@ -54,8 +54,10 @@ def until(
 ) -> T:
     """Call, with the seconds that are left, until it answers. ``end`` is a moment of the monotonic clock.
 
+    ``longest``: seconds of the longest pause. ``tries``: how many calls at most, None for as many as fit.
+
     Raises the last CloudError: one that ``again`` does not allow to be repeated, one after which no time is left for
-    another try, or that of the last of ``tries``.
+    another try, or that of the last of ``tries``. Other errors are not caught.
     """
     for number, pause in enumerate(pauses(longest), 1):
         try:

@@ -71,7 +71,10 @@ def unchanged(recorded: Result | None, shows: str) -> Result:
 
 
 def send(request: EndRequest, last: float) -> Result:
-    """Send it, and say what became of it by the moment ``last`` of the monotonic clock."""
+    """Send it, and say what became of it by the moment ``last`` of the monotonic clock: ``accepted``, ``refused``, ``failed`` or ``unknown``.
+
+    Raises nothing of its own; only a CloudError of ``send`` and ``look`` is understood.
+    """
     attempt = _Attempt(request, last)
     try:
         return until(attempt.end, attempt.once, attempt.again)
