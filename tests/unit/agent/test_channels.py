@@ -752,8 +752,8 @@ def test_what_may_be_the_last_message_waits_for_no_other(kind: str) -> None:
         facts = {"overtakes" if before in {"held", "hold_ended"} else "incident": "i1"}
         assert begin(crew.workers, Tell(f"m{number}", before, "warning", facts), NOW + number / 10.0) is None
     assert begin(crew.workers, Tell("m9", kind, "critical", {"incident": "i1"}), NOW + 1.0) is None
-    *_, before, last = crew.port.jobs
-    assert before["after"]
+    *_, second_last, last = crew.port.jobs
+    assert second_last["after"]
     assert (last.get("pause", 0.0), last.get("after")) == (0.0, None)
 
 
