@@ -71,6 +71,19 @@ def overtakes(later: Draft, earlier: Draft) -> bool:
     return earlier.kind != FAILED or later.kind in CAME_TO | {FAILED, "cannot"}
 
 
+def comes_before(earlier: Draft, later: Draft) -> bool:
+    """Whether people must read the one before the other where both are on their way."""
+    if {later.kind, earlier.kind} & BY_ITSELF:
+        return False
+    story = _story_of(later)
+    return (story != "" and story == _story_of(earlier)) or overtakes(later, earlier)
+
+
+def _story_of(message: Draft) -> str:
+    """The incident of which a message is, or which it overtakes."""
+    return str(message.facts.get("incident") or message.facts.get("overtakes") or "")
+
+
 def incident_of(message: Draft) -> str:
     """The incident of which a message is; empty for none."""
     return str(message.facts.get("incident") or "")

@@ -20,8 +20,8 @@ from costguard.engine.events import Outcome
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
 from costguard.notify.job import (
     HELD_BACK,
-    HOLDS,
     IN_DOUBT,
+    LEAVE_NOW,
     OVER,
     STOP_TRYING,
     UNHEARD,
@@ -45,9 +45,6 @@ REACHED_LIMIT = 500
 
 RECEIPT_LIMIT = 4096
 """Characters of a receipt; it is kept in the state and sent in messages."""
-
-SAME_INCIDENT_SECONDS = 2.0
-"""A message leaves the machine so much later where an earlier one of the same incident is still on its way."""
 
 LAST_WORDS = frozenset(("acting", "unguarded"))
 """Kinds after which the machine, or the guard, may be gone within seconds: they wait for no other message."""
@@ -80,7 +77,6 @@ class Worker:
         "held_back",
         "job",
         "kind",
-        "leaves_at",
         "receipt",
         "reported",
         "task",
@@ -96,7 +92,6 @@ class Worker:
         self.receipt = ""
         self.job: TellJob | None = None  # of a message
         self.written = 0.0  # when its facts were so, on the boot clock
-        self.leaves_at = 0.0  # when the message is sent to the channels beyond this machine
         self.held_back = ""  # why it was kept from the channels beyond this machine
 
 
@@ -204,18 +199,21 @@ class Workers:
             job = job._replace(channels=tuple(name for name in job.channels if name not in beyond))
             if not job.channels:
                 return Outcome(now, effect.id, "delivered", proof=why)
+        if draft.kind not in LAST_WORDS and (before := self._before(draft)):
+            job = job._replace(after=before, told=now)
+        job = job._replace(waits=self._waits(now))
         if not why:  # what stays on the machine tells those nothing who wait for what they have not got
             self._lately.append(draft._replace(facts={"incident": incident}))
-            job = job._replace(message=standing_for(draft, self._overtake(draft)))
-        job = self._in_order(job._replace(waits=self._waits(now)), now)
+            late = self._overtake(draft, STOP_TRYING if job.pause else LEAVE_NOW)
+            job = job._replace(message=standing_for(draft, late))
         worker = Worker(effect.id, "tell", ChildTask(self._host, "notify", Told))
-        worker.job, worker.held_back, worker.leaves_at, worker.written = job, why, now + job.pause, now
+        worker.job, worker.held_back, worker.written = job, why, now
         outcome = self._run(worker, job, now, deadlines.TELL.killed)
         if outcome is not None:
             self._again(job, Told(failed=dict.fromkeys(job.channels, outcome.detail)), now, now)
         return outcome
 
-    def _overtake(self, by: Draft) -> list[Draft]:
+    def _overtake(self, by: Draft, line: bytes) -> list[Draft]:
         """Earlier messages that this one contradicts are tried no more, wherever they are. Those messages, the first one first."""
         telling = [worker for worker in self._running if worker.job is not None and not worker.reported]
         late = self._redelivery.overtaken(by) if self._redelivery is not None else []
@@ -224,35 +222,21 @@ class Workers:
 
             for worker in telling:
                 if worker.job is not None and overtakes(by, worker.job.message):
-                    worker.task.send(STOP_TRYING)
+                    worker.task.send(line)
                     late.append(worker.job.message)
         return late
 
-    def _before(self, draft: Draft) -> list[tuple[TellJob, float]]:
-        """What is on its way that people must read before, and when it leaves the machine."""
-        telling = [(one.job, one.leaves_at) for one in self._running if one.job is not None and not one.reported]
+    def _before(self, draft: Draft) -> tuple[Earlier, ...]:
+        """What is on its way that people must read before: each address waits for what it lacks of that."""
+        telling = [one.job for one in self._running if one.job is not None and not one.reported]
         if self._redelivery is not None and (again := self._redelivery.sending) is not None:
-            telling.append((again, 0.0))
+            telling.append(again)
         if not telling:
-            return []
-        from costguard.agent.redelivery import overtakes
+            return ()
+        from costguard.agent.redelivery import comes_before
 
-        kind, incident = draft.kind, str(draft.facts.get("incident") or draft.facts.get("overtakes") or "")
-        return [
-            (job, leaves_at)
-            for job, leaves_at in telling
-            if _comes_before(job, kind, incident) or overtakes(draft, job.message)
-        ]
-
-    def _in_order(self, job: TellJob, now: float) -> TellJob:
-        """The message after those: it leaves later, and waits for them, since a process that starts late would bring them after it."""
-        before = [] if job.message.kind in LAST_WORDS else self._before(job.message)
-        if not before:
-            return job
-        last = max(leaves_at for _, leaves_at in before)
-        pause = max(job.pause, max(0.0, last - now) + SAME_INCIDENT_SECONDS)
-        return job._replace(
-            pause=pause, after=tuple([Earlier(standing_alone(one.message), one.channels) for one, _ in before])
+        return tuple(
+            [Earlier(standing_alone(one.message), one.channels) for one in telling if comes_before(one.message, draft)]
         )
 
     def message(self, draft: Draft, only: tuple[str, ...] = ()) -> TellJob:
@@ -551,22 +535,10 @@ class Workers:
         return Outcome(now, worker.effect, plan.verdict, detail, worker.findings)
 
 
-def _comes_before(job: TellJob, kind: str, incident: str) -> bool:
-    """Whether people must read this message before one of that kind and incident."""
-    return (bool(incident) and _incident(job) == incident) or (
-        kind in {*HOLDS, "warning"} and job.message.kind in HOLDS
-    )
-
-
 def _told_at(effect: Tell, now: float) -> float:
     """When a message was first told, on the boot clock."""
     at = effect.facts.get("told_at")
     return float(at) if isinstance(at, int | float) else now
-
-
-def _incident(job: TellJob) -> str:
-    """The incident of which a message is, or which it overtakes."""
-    return str(job.message.facts.get("incident") or job.message.facts.get("overtakes") or "")
 
 
 def _line(receipt: Mapping[str, str]) -> str:

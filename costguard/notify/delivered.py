@@ -11,7 +11,7 @@ from collections.abc import Container, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from costguard.clocks import boot_clock
 from costguard.notify.job import Draft
@@ -21,8 +21,14 @@ FOLDER = "delivered"
 STEPS = {"accepted": ("acting",), "stopping": ("acting", "accepted")}
 """Messages that only go on with what these said: whoever has read that it begins is told how it ends, and not each step in between."""
 
-EARLIER_SECONDS, LOOK_SECONDS = 4.0, 0.1
-"""How long a step in between waits for the answers to what it goes on with, and how often it looks: a mail server may greet late."""
+EARLIER_SECONDS, TURN_SECONDS, LOOK_SECONDS = 4.0, 2.0, 0.05
+"""How long an address is waited for for the answer to an earlier message, how much longer for one that has still to leave, and how
+often to look: a mail server may greet late."""
+
+LONGEST_TURN_SECONDS = EARLIER_SECONDS + TURN_SECONDS
+
+BESIDE_SECONDS = 0.2
+"""Between two messages at an address that has answered none: each needs a moment to be on the wire."""
 
 FILES_KEPT = 48
 """Messages of which this is known; more belong to stories that are over."""
@@ -41,8 +47,11 @@ LASTING = frozenset(("summary",))
 FIRST_TRY = ""
 """In the place of a channel's name, in the line that has the id under which the message was first sent."""
 
-ENDED = 1
-"""In the place of an address's number, in the line that says that the delivery is over."""
+ENDED, LEFT, OVER = 1, 2, 3
+"""In the place of an address's number, in lines of how far a delivery is: over altogether; an address is asked now; nothing more is tried there."""
+
+WHOLE = -1
+"""In the place of an address's number: all of a channel."""
 
 SOON_SECONDS = 120.0
 """What is so near is told at a terminal in any case."""
@@ -57,6 +66,23 @@ class Taken(NamedTuple):
     whom: str
     at: float
     moment: float
+
+
+class Course(NamedTuple):
+    """How far one delivery is: over altogether; the addresses that were asked, and the moment; those with which it is done."""
+
+    ended: bool
+    left: Mapping[tuple[str, int], float]
+    over: AbstractSet[tuple[str, int]]
+
+    def goes_first(self, key: tuple[str, int], since: float, now: float) -> bool:
+        """Whether a later message, which could leave ``since`` that moment, still waits for this one at an address."""
+        waited = now - since
+        over = self.ended or key in self.over or (key[0], WHOLE) in self.over
+        if over or waited >= LONGEST_TURN_SECONDS:
+            return False
+        asked = self.left.get(key)
+        return asked is None or now - asked < (EARLIER_SECONDS if waited < EARLIER_SECONDS else BESIDE_SECONDS)
 
 
 class Delivered:
@@ -75,7 +101,8 @@ class Delivered:
         self._soon = _seconds(draft) <= SOON_SECONDS
         self.taken: dict[tuple[str, int], Taken] = self._read(self._path, draft.kind) if again else {}
         """By channel and number of the address; filled by earlier tries of the same message."""
-        first, _ = self.taken.pop((FIRST_TRY, 0), None), self.taken.pop((FIRST_TRY, ENDED), None)
+        first = self.taken.get((FIRST_TRY, 0))
+        self.taken = {key: taken for key, taken in self.taken.items() if key[0] != FIRST_TRY}
         self.first_id = first.whom if first is not None else draft.id
         """The id of the first try, by which a service knows a further one."""
         if first is None:
@@ -93,36 +120,59 @@ class Delivered:
             found |= set.intersection(*taken) if taken else set()
         return found
 
-    def await_earlier(self, keys: AbstractSet[tuple[str, int]], seconds: float) -> None:
-        """Wait, so long at most, until these have taken what comes before a step in between; for any other message not at all."""
-        keys = {key for key in keys if key[0] not in self._wanted}
-        end = time.monotonic() + seconds
-        while self._draft.kind in STEPS and not keys <= self.spared and time.monotonic() < end:
+    def await_turn(self, name: str, number: int, since: float) -> None:
+        """Wait until an address has what it must have before, or will never get it; for all of that together no longer than for one.
+
+        ``since``: when it could have left, on the boot clock. Where nothing answers, each still leaves after those before it.
+        """
+        earlier = self._after.get(name, ()) if self._path else ()
+        while any(self._course(one).goes_first((name, number), since, boot_clock()) for one in earlier):
             time.sleep(LOOK_SECONDS)
 
-    def await_order(self, name: str, number: int, seconds: float) -> None:
-        """Wait, so long at most, until an address has what it must have before, or nobody tries to bring it that any more."""
-        end = time.monotonic() + seconds
-        for earlier in self._after.get(name, ()) if self._path else ():
-            while not self._is_past(earlier, (name, number)) and time.monotonic() < end:
-                time.sleep(LOOK_SECONDS)
+    @property
+    def longest_wait(self) -> float:
+        """Seconds for which an address waits for its turn at most."""
+        return LONGEST_TURN_SECONDS if self._after else 0.0
 
-    def _is_past(self, earlier: Draft, key: tuple[str, int]) -> bool:
-        """Whether an address has an earlier message, or its delivery is over."""
-        found = self._file_of(earlier)
-        over = found.get((FIRST_TRY, ENDED))
-        return key in found or (over is not None and over.whom == earlier.id)
+    def left(self, name: str, number: int) -> None:
+        """An address is asked from now on."""
+        self._step(LEFT, name, number)
+
+    def over(self, name: str, number: int = WHOLE) -> None:
+        """Nothing more of this comes to an address, or to any of a channel."""
+        self._step(OVER, name, number)
 
     def ended(self) -> None:
         """The delivery is over, whatever came of it."""
-        self.keep(FIRST_TRY, ENDED, self._draft.id)
+        self._step(ENDED)
+
+    def _step(self, step: int, *where: str | int) -> None:
+        self._write([FIRST_TRY, step, self._draft.id, time.time(), boot_clock(), *where])
+
+    def _course(self, earlier: Draft) -> Course:
+        """How far the delivery of an earlier message is; one that is still to begin has come nowhere."""
+        ended, left, over = False, dict[tuple[str, int], float](), set[tuple[str, int]]()
+        for row in _rows(self._file_of(earlier)):
+            with suppress(ValueError, TypeError):
+                name, number, whom, _, moment, *more = row
+                if name != FIRST_TRY and more == [earlier.id]:
+                    over.add((name, number))
+                elif name == FIRST_TRY and whom == earlier.id and number == ENDED:
+                    ended = True
+                elif name == FIRST_TRY and whom == earlier.id and number == LEFT:
+                    left[more[0], more[1]] = float(moment)
+                elif name == FIRST_TRY and whom == earlier.id and number == OVER:
+                    over.add((more[0], more[1]))
+        return Course(ended, left, over)
 
     def _taken_of(self, earlier: Draft) -> dict[tuple[str, int], Taken]:
         """Who has taken an earlier message."""
-        return {key: taken for key, taken in self._file_of(earlier).items() if key[0] != FIRST_TRY}
+        return {
+            key: taken for key, taken in self._read(self._file_of(earlier), earlier.kind).items() if key[0] != FIRST_TRY
+        }
 
-    def _file_of(self, earlier: Draft) -> dict[tuple[str, int], Taken]:
-        return self._read(os.path.join(os.path.dirname(self._path), _name(earlier)), earlier.kind)
+    def _file_of(self, earlier: Draft) -> str:
+        return os.path.join(os.path.dirname(self._path), _name(earlier))
 
     def here(self, name: str, now: float) -> str:
         """Whom a channel of this machine has reached so recently that it is left in peace; empty where nobody."""
@@ -132,9 +182,12 @@ class Delivered:
 
     def keep(self, name: str, number: int, whom: str) -> None:
         """An address has taken it; threads may say so at the same time."""
+        self._write([name, number, whom, time.time(), boot_clock(), self._draft.id])
+
+    def _write(self, row: Sequence[object]) -> None:
         if not self._path:
             return
-        line = json.dumps([name, number, whom, time.time(), boot_clock()]) + "\n"
+        line = json.dumps(row) + "\n"
         with suppress(OSError):
             descriptor = os.open(
                 self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
@@ -165,19 +218,24 @@ class Delivered:
     def _read(path: str, kind: str) -> dict[tuple[str, int], Taken]:
         found: dict[tuple[str, int], Taken] = {}
         now = boot_clock()
-        try:
-            with open(path, "rb") as file:
-                lines = file.read(LONGEST_BYTES).splitlines()
-        except OSError:
-            return found
-        for line in lines:
-            with suppress(ValueError, TypeError, RecursionError):  # a worker may have been killed while it wrote
-                name, number, whom, at, *since = json.loads(line)
+        for row in _rows(path):
+            with suppress(ValueError, TypeError):
+                name, number, whom, at, *since = row
                 # an older version of costguard knew the date alone
                 moment = float(since[0]) if since else now - (time.time() - float(at))
                 if kind in LASTING or 0.0 <= now - moment < TRIES_SECONDS:  # another boot's clock may be ahead
                     found[str(name), int(number)] = Taken(str(whom), float(at), moment)
         return found
+
+
+def _rows(path: str) -> list[Any]:
+    """The lines of a record, each as it was written; none where there is no record."""
+    rows: list[Any] = []
+    with suppress(OSError), open(path, "rb") as file:
+        for line in file.read(LONGEST_BYTES).splitlines():
+            with suppress(ValueError, RecursionError):  # a worker may have been killed while it wrote
+                rows.append(json.loads(line))
+    return rows
 
 
 def _name(draft: Draft) -> str:

@@ -13,7 +13,7 @@ from costguard.clocks import boot_clock
 from costguard.cloud.access import CloudAccess
 from costguard.masking import mask
 from costguard.notify import secret_urls
-from costguard.notify.delivered import EARLIER_SECONDS, Delivered
+from costguard.notify.delivered import Delivered
 from costguard.notify.job import STORED, Told
 from costguard.notify.message import AbsentError, Deliver, DeliveryError, Message
 from costguard.notify.overtaken import Overtaken
@@ -35,9 +35,6 @@ LOCAL_CHANNELS = {
 OWN_SHARE = 0.75
 """The share of its time that a channel may plan with; the rest is slack for a busy machine, before it is interrupted."""
 
-PAUSE_SHARE = 0.7
-"""The share of its time for which a message may wait before it leaves."""
-
 STORED_SHARE = 0.6
 """The share of what is left of the time that the cloud's store may take; the rest is for the message."""
 
@@ -49,8 +46,9 @@ class TooLateError(Exception):
 class Delivery(NamedTuple):
     """A message and what it needs to arrive.
 
-    ``pause``: seconds before it leaves the machine. ``picture`` is drawn beside all that, for those who take one. ``access`` leads to
+    ``seconds``: for what happens from the moment on at which it may leave. ``pause``: seconds before it leaves the machine. ``picture`` is drawn beside all that, for those who take one. ``access`` leads to
     the cloud whose store has addresses. ``not_before``: when the service of a channel may be asked, of the monotonic clock. ``overtaken`` ends its tries.
+    ``since``: when it could leave but for its pause, on the boot clock.
     """
 
     message: Message
@@ -62,6 +60,7 @@ class Delivery(NamedTuple):
     access: CloudAccess | None = None
     not_before: Mapping[str, float] = {}
     overtaken: Overtaken | None = None
+    since: float = 0.0
 
 
 def channel_settings(settings: Mapping[str, object], name: str) -> Mapping[str, object]:
@@ -123,7 +122,10 @@ def _sent(one: Delivery, channels: Mapping[str, Mapping[str, object]], end: floa
             urls[name] = secret_urls.read(reference, os.environ)
         except DeliveryError as error:
             unread[name] = mask(str(error))
-    time.sleep(max(0.0, min(one.pause, (end - time.monotonic()) * PAUSE_SHARE)) if urls or stored else 0.0)
+            one.record.over(name)
+    if urls or stored:
+        paused = (one.overtaken or Overtaken()).pause(one.pause)
+        one, end = one._replace(since=one.since + paused), end + paused
     with ThreadPoolExecutor(1 + len(stored)) as pool:  # a store that hangs holds up nobody else
         asked = [pool.submit(_of_store, one, reference, names, end, draw) for reference, names in stored.items()]
         return _together(Told(failed=unread), _to(one, urls, end, draw), *(part.result() for part in asked))
@@ -134,10 +136,14 @@ def _of_store(one: Delivery, reference: str, names: Sequence[str], end: float, d
     try:
         urls = secret_urls.read_stored(reference, one.access, (end - time.monotonic()) * STORED_SHARE)
     except DeliveryError as error:
-        return Told(failed=dict.fromkeys(names, str(error)))
+        why = str(error)
     except Exception as error:  # noqa: BLE001 - foreign code, and what it says may hold the secret
-        return Told(failed=dict.fromkeys(names, f"the cloud plug-in failed: {type(error).__name__}"))
-    return _to(one, dict.fromkeys(names, urls), end, draw)
+        why = f"the cloud plug-in failed: {type(error).__name__}"
+    else:
+        return _to(one, dict.fromkeys(names, urls), end, draw)
+    for name in names:
+        one.record.over(name)
+    return Told(failed=dict.fromkeys(names, why))
 
 
 def _to(one: Delivery, urls: Mapping[str, list[str]], end: float, draw: "Draw | None") -> Told:
@@ -152,6 +158,7 @@ def _to(one: Delivery, urls: Mapping[str, list[str]], end: float, draw: "Draw | 
             end,
             draw,
             record=one.record,
+            since=one.since,
             not_before=one.not_before,
             overtaken=one.overtaken or Overtaken(),
         )
@@ -189,16 +196,20 @@ def _here(one: Delivery, channels: Sequence[str], end: float) -> Told:
     answered: dict[str, float] = {}
     signal.signal(signal.SIGALRM, _too_late)
     for number, name in enumerate(channels):
+        begun = time.monotonic()
+        one.record.await_turn(name, 0, one.since)
+        end += time.monotonic() - begun
         if (name, 0) in one.record.spared:
+            one.record.over(name)
             continue
         if whom := one.record.here(name, boot_clock()):
+            one.record.over(name)
             reached[name] = whom
             continue
         share = max(0.05, (end - time.monotonic()) / (len(channels) - number))
+        one.record.left(name, 0)
         try:
             channel: Deliver = importlib.import_module(LOCAL_CHANNELS[name]).deliver
-            one.record.await_order(name, 0, min(EARLIER_SECONDS, share / 3.0))
-            share = max(0.05, min(share, end - time.monotonic()))
             signal.setitimer(signal.ITIMER_REAL, share)
             reached[name] = channel(one.message, {**one.settings, "seconds": share * OWN_SHARE})
         except KeyError:
@@ -216,6 +227,8 @@ def _here(one: Delivery, channels: Sequence[str], end: float) -> Told:
         answered[name] = time.time()
         if name in reached:
             one.record.keep(name, 0, reached[name])
+        else:
+            one.record.over(name)
     return Told(reached, failed, answered=answered, absent=absent)
 
 

@@ -67,7 +67,8 @@ class Exchange(threading.local):
 
     ``code`` is the service's own name for what is wrong, ``end`` the moment of the monotonic clock until which there is time.
     ``unanswered``: a request was sent that may have arrived, and nobody said what became of it. ``answered_at``: the date of the
-    last answer, of any of this thread's tries. ``goodbye``: a mail session ends. ``overtaken`` ends every wait.
+    last answer, of any of this thread's tries. ``goodbye``: a mail session ends. ``overtaken`` ends every wait. ``asking``: called before
+    each try.
     """
 
     host: str = ""
@@ -86,6 +87,7 @@ class Exchange(threading.local):
 
     def __init__(self) -> None:
         self.overtaken = Overtaken()
+        self.asking: Callable[[], object] = lambda: None
         self.begin("", float("inf"))
 
     def begin(self, text: str, end: float) -> None:

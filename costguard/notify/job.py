@@ -80,7 +80,8 @@ class TellJob(NamedTuple):
     ``pause``: seconds to wait before it leaves the machine. ``history``: the folder with the history, for the picture of a
     message that has one; empty for none. ``access``: what leads to the cloud, where a channel has its addresses in its store.
     ``again``: a further try, from which those who have taken it are spared. ``waits``: the seconds that the service of a channel
-    has asked to be left alone. ``after``: what people must read before it.
+    has asked to be left alone. ``after``: what people must read before it. ``told``: the moment at which the guard began it, on the boot
+    clock; 0 for now.
     """
 
     message: Draft
@@ -93,6 +94,7 @@ class TellJob(NamedTuple):
     again: bool = False
     waits: Mapping[str, float] = {}
     after: tuple[Earlier, ...] = ()
+    told: float = 0.0
 
 
 class JudgeJob(NamedTuple):
@@ -128,6 +130,9 @@ OVER = "not sent again, its time is over"
 
 STOP_TRYING = b'{"overtaken":true}'
 """One more line to a worker that delivers: a later message contradicts this one, so no further try of it is begun."""
+
+LEAVE_NOW = b'{"overtaken":true,"leave":true}'
+"""The same, and the later message leaves at once, so this one waits no longer to leave before it."""
 
 UNHEARD = f"no answer before the agent ended; {IN_DOUBT}"
 

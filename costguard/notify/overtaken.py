@@ -1,6 +1,7 @@
 """Whether people have been told something since that a message would contradict: then no further try of it is begun."""
 
 import threading
+import time
 from collections.abc import Callable
 
 OVERTAKEN = "not tried again: a later message says how it stands"
@@ -10,12 +11,14 @@ class Overtaken:
     """Set, by any thread, when the guard says so. ``again``: the message is a further try itself, so it need not leave at all."""
 
     def __init__(self, *, again: bool = False) -> None:
-        self._event, self._again = threading.Event(), again
+        self._event, self._leave, self._again = threading.Event(), threading.Event(), again
         self._hurry: Callable[[], object] = lambda: None
 
-    def set(self) -> None:
-        """A later message is on its way."""
+    def set(self, *, leaves: bool = False) -> None:
+        """A later message is on its way; ``leaves``: at once."""
         self._event.set()
+        if leaves:
+            self._leave.set()
         self._hurry()
 
     def hurry(self, call: Callable[[], object]) -> None:
@@ -32,3 +35,9 @@ class Overtaken:
     def within(self, seconds: float) -> bool:
         """Wait so long; whether it was set by then."""
         return self._event.wait(seconds) if seconds > 0.0 else self._event.is_set()
+
+    def pause(self, seconds: float) -> float:
+        """Wait so long before the message leaves, unless a later one leaves at once: this one comes before it. For how long it was."""
+        begun = time.monotonic()
+        self._leave.wait(max(0.0, seconds))
+        return time.monotonic() - begun

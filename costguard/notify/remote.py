@@ -21,10 +21,11 @@ from apprise.attachment.memory import AttachMemory
 from apprise.manager_plugins import NotificationManager
 
 from costguard.masking import mask
-from costguard.notify.delivered import EARLIER_SECONDS, Delivered
+from costguard.notify.delivered import Delivered
 from costguard.notify.exchange import LEAST_SECONDS, exchange, watch
 from costguard.notify.failure import MAY_HAVE_ARRIVED, failure
 from costguard.notify.fitting import fitted
+from costguard.notify.job import Draft
 from costguard.notify.markup import to_html, to_markdown
 from costguard.notify.message import Message
 from costguard.notify.overtaken import OVERTAKEN, Overtaken
@@ -130,12 +131,13 @@ def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes 
     letters = max(_LETTERS.findall(message.title), key=len, default="")
     if not _in_time(exchange.wait, end):
         asked = round(exchange.wait)
-        why = f"it asked to be left alone for {asked} s more" if asked else "no time was left to send it"
+        why = f"it asked to be left alone for {asked} s more" if asked else NO_TIME
         return Sent(service, why, until=exchange.not_before)
     overtaken = exchange.overtaken
     if overtaken.needless or (exchange.wait and overtaken.within(exchange.wait)):
         return Sent(service, OVERTAKEN, until=exchange.not_before)
     while True:
+        exchange.asking()
         exchange.begin(letters, end)
         plugin.socket_connect_timeout, plugin.socket_read_timeout = patience(exchange.left)
         if _handed_over(message, plugin, picture):
@@ -270,6 +272,8 @@ def _sign(pager: Plugin, message_id: str) -> None:
             setattr(pager, name, own)
 
 
+NO_TIME = "no time was left to send it"
+
 NO_ADDRESS = Sent("?", "this line is no address", "write it as SERVICE://…, as docs/notify.md has them")
 """Nothing of such a line is repeated, not even its first word: it may be a bare token."""
 
@@ -325,35 +329,38 @@ def deliver(
     *,
     overtaken: Overtaken,
     record: Delivered | None = None,
+    since: float = 0.0,
     not_before: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, list[Sent]]:
-    """Send to every address of every channel at the same time; what had come of each by ``end``.
+    """Send to every address of every channel at the same time; what had come of each by ``end``, or as much later as it waited for its turn.
 
     ``draw`` gives the picture for those that take one; nobody else waits for it. Who stands in ``record`` is not asked again, and
-    who takes the message is written there. ``not_before``: when the service of a channel may be asked, of the monotonic clock. Once it is
+    who takes the message is written there. ``since``: when it could leave, on the boot clock. ``not_before``: when the service of a channel may be asked, of the monotonic clock. Once it is
     ``overtaken`` no further try is begun.
     """
     with _one_at_a_time:
         _ready()
     message = message._replace(title=harmless(message.title), body=harmless(message.body))
-    known = record.taken if record is not None else {}
-    spared = _spared(record, urls, end)
-    first_id = record.first_id if record is not None else message.id
+    record = record or Delivered("", Draft(message.id, message.kind), again=False)
     found: dict[tuple[str, int], Sent] = {}
     late: dict[tuple[str, int], Sent] = {}
     threads: list[threading.Thread] = []
     later: list[tuple[tuple[str, int], str, Plugin]] = []
 
     def begin(key: tuple[str, int], url: str, plugin: Plugin | None, picture: bytes = b"", note: str = "") -> None:
+        def asking() -> None:
+            record.left(*key)
+            late[key] = _late(plugin)
+
         def one() -> None:
-            _await_order(record, key, end)
+            exchange.asking = asking
             exchange.not_before = not_before.get(key[0], 0.0)
             exchange.overtaken = overtaken
-            sent = _one(message, url, plugin, end, picture, note)
-            sent = sent._replace(at=exchange.answered_at if sent.trouble else time.time())
-            if record is not None and not sent.trouble:
-                record.keep(*key, sent.service)
-            found[key] = sent
+            sent = _in_turn(record, key, (since, end), lambda until: _one(message, url, plugin, until, picture, note))
+            if sent is None:
+                del late[key]
+            else:
+                found[key] = sent
 
         thread = threading.Thread(target=one, daemon=True)
         threads.append(thread)
@@ -362,13 +369,12 @@ def deliver(
     for name, addresses in urls.items():
         for number, url in enumerate(addresses):
             key = (name, number)
-            if key in spared:
+            if (taken := record.taken.get(key)) is not None:
+                found[key] = Sent(taken.whom, at=taken.at)
+                record.over(*key)
                 continue
-            if key in known:
-                found[key] = Sent(known[key].whom, at=known[key].at)
-                continue
-            plugin = _plugin(url, first_id)
-            late[key] = _late(plugin)
+            plugin = _plugin(url, record.first_id)
+            late[key] = _late(plugin)._replace(trouble=NO_TIME, hint="")
             if draw is not None and plugin is not None and plugin.attachment_support:
                 later.append((key, url, plugin))
             else:
@@ -379,25 +385,27 @@ def deliver(
         for key, url, plugin in later:
             begin(key, url, plugin, picture.data, note)
     for thread in threads:
-        thread.join(max(0.0, end - time.monotonic()))
-    taken = late | dict(found)
-    asked = {name: [key for number in range(len(urls[name])) if (key := (name, number)) in taken] for name in urls}
-    return {name: [taken[key] for key in keys] for name, keys in asked.items() if keys}
+        thread.join(max(0.0, end + record.longest_wait - time.monotonic()))
+    came = late | dict(found)
+    asked = {name: [key for number in range(len(urls[name])) if (key := (name, number)) in came] for name in urls}
+    return {name: [came[key] for key in keys] for name, keys in asked.items() if keys}
 
 
-def _await_order(record: Delivered | None, key: tuple[str, int], end: float) -> None:
-    """Until an address has what people must read before, though a service that hangs holds up nobody for long."""
-    if record is not None:
-        record.await_order(*key, min(EARLIER_SECONDS, (end - time.monotonic()) / 3.0))
-
-
-def _spared(record: Delivered | None, urls: Mapping[str, list[str]], end: float) -> set[tuple[str, int]]:
-    """Which addresses get nothing of this, because an earlier message says enough."""
-    if record is None:
-        return set()
-    every = {(name, number) for name, addresses in urls.items() for number in range(len(addresses))}
-    record.await_earlier(every, min(EARLIER_SECONDS, (end - time.monotonic()) / 3.0))
-    return record.spared
+def _in_turn(
+    record: Delivered, key: tuple[str, int], times: tuple[float, float], ask: Callable[[float], Sent]
+) -> Sent | None:
+    """What came of an address, which has all of the time from its turn on; None where it has read enough by then."""
+    (since, end), begun = times, time.monotonic()
+    record.await_turn(*key, since)
+    if key in record.spared:
+        record.over(*key)
+        return None
+    sent = ask(end + time.monotonic() - begun)
+    if sent.trouble:
+        record.over(*key)
+        return sent._replace(at=exchange.answered_at)
+    record.keep(*key, sent.service)
+    return sent._replace(at=time.time())
 
 
 def unusable(urls: Sequence[str]) -> dict[int, Sent]:

@@ -9,10 +9,11 @@ import urllib.parse
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from costguard.clocks import boot_clock
 from costguard.notify import compose, login
 from costguard.notify.delivered import Delivered
 from costguard.notify.delivery import Delivery, channel_settings, deliver
-from costguard.notify.job import SPARED, UNASKED, Draft, TellJob, Told, overtaken_drafts
+from costguard.notify.job import LEAVE_NOW, SPARED, UNASKED, Draft, TellJob, Told, overtaken_drafts
 from costguard.notify.message import Message
 from costguard.notify.overtaken import Overtaken
 from costguard.notify.processes import found_processes
@@ -42,8 +43,8 @@ def _tell_unless_overtaken(job: TellJob) -> Told:
     overtaken = Overtaken(again=job.again)
 
     def hear() -> None:
-        if next_line():
-            overtaken.set()
+        while line := next_line():
+            overtaken.set(leaves=line == LEAVE_NOW)
 
     threading.Thread(target=hear, daemon=True).start()
     return tell(job, overtaken)
@@ -51,7 +52,7 @@ def _tell_unless_overtaken(job: TellJob) -> Told:
 
 def tell(job: TellJob, overtaken: Overtaken) -> Told:
     """Compose and deliver a message; when a first try reaches nobody, the text goes to the journal."""
-    draft, begun = job.message, time.monotonic()
+    draft, begun, now = job.message, time.monotonic(), boot_clock()
     made_here = draft.kind == "summary" and draft.title is None  # else it was made before, and somebody missed it
     if made_here:
         from costguard.notify import summary  # it reads the history
@@ -78,7 +79,8 @@ def tell(job: TellJob, overtaken: Overtaken) -> Told:
     record = Delivered(runtime, draft, again=again, wanted=wanted, instead=instead, after=after)
     not_before = {name: begun + seconds for name, seconds in job.waits.items()}
     delivery = Delivery(message, job.settings, job.deadline, record, job.pause, picture, job.access, not_before)
-    delivery = delivery._replace(overtaken=overtaken)
+    # each counts from the moment at which the guard began it, however long its process took to begin
+    delivery = delivery._replace(overtaken=overtaken, since=job.told if 0.0 < job.told <= now else now)
     told = deliver(delivery, channels)
     record.ended()
     if record.spared and not (told.reached or told.failed or told.error):

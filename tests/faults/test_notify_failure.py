@@ -342,7 +342,7 @@ def test_who_has_taken_a_message_is_spared_by_a_further_try(tmp_path: Path) -> N
         worker.stdin.flush()
         record = tmp_path / "delivered" / "b-i1-warning"
         end = time.monotonic() + 20.0
-        while not (record.exists() and "slack" in record.read_text() and services.of("discord.com")):
+        while not (record.exists() and '["slack"' in record.read_text() and services.of("discord.com")):
             assert time.monotonic() < end
             time.sleep(0.02)
         worker.kill()

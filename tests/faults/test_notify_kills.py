@@ -66,7 +66,7 @@ class Sender:
 
     def recorded(self, service: str) -> bool:
         """Whether it is written down that a service took the message."""
-        return any(f'"{service}"' in path.read_text() for path in (self.folder / FOLDER).glob("*"))
+        return any(f'["{service}"' in path.read_text() for path in (self.folder / FOLDER).glob("*"))
 
     def killed(self, message: dict[str, Any], service: str, step: Step, **job: Any) -> None:
         """A try whose worker is killed at a step of one service, when all others have the message."""

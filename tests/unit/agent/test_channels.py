@@ -13,7 +13,7 @@ from costguard.agent.workers import Workers
 from costguard.engine import deadlines
 from costguard.engine.effects import Tell
 from costguard.host.ports import Instant, SpawnFailed
-from costguard.notify.job import STOP_TRYING
+from costguard.notify.job import LEAVE_NOW, STOP_TRYING
 from tests.unit.agent.crew import begin, ended, wrote
 
 NOW = 100.0
@@ -22,6 +22,9 @@ CONFIG: dict[str, Any] = {
     "policy": {"mode": "live"}, "paths": {"runtime": "/run/x"},
     "notify": {"local": ["wall"], "channels": {"team": {"urls": "env:A"}, "mail": {"urls": "env:B"}}, "attempts": 3},
 }  # fmt: skip
+
+
+IN_FLEET: dict[str, Any] = {**CONFIG, "policy": {"mode": "live", "grace": 600.0}, "cloud": {"spread": 1200.0}}
 
 
 class Port:
@@ -34,6 +37,7 @@ class Port:
         self.full = False
         self.wall = 1.7e9
         self.stopped: list[int] = []  # children that try no more
+        self.hurried: list[int] = []  # those of them that leave at once
 
     def clock(self) -> Instant:
         return Instant(0.0, 0.0, self.wall, None)
@@ -46,8 +50,9 @@ class Port:
         return len(self.jobs)
 
     def send(self, child: int, line: bytes) -> bool:
-        assert line == STOP_TRYING
+        assert line in {STOP_TRYING, LEAVE_NOW}
         self.stopped.append(child)
+        self.hurried += [child] * (line == LEAVE_NOW)
         return True
 
     def kill(self, child: int) -> None:
@@ -692,21 +697,28 @@ def test_whatever_befalls_a_fleet_at_once_is_spread(kind: str) -> None:
     assert Jitter("i-1", attended=False).before_message(asked, config) == 0.0
 
 
-def test_what_a_person_did_leaves_after_what_it_changes() -> None:
+def test_what_a_person_did_waits_for_nothing_and_brings_what_it_changes_on_its_way() -> None:
     """A fleet's messages leave some seconds later, and who moves the deadline is told at once: the old date must not be the last word."""
     crew = Crew()
-    crew.workers.config = {
-        **crew.workers.config,
-        "policy": {"mode": "live", "grace": 600.0},
-        "cloud": {"spread": 1200.0},
-    }
+    crew.workers.config = IN_FLEET
     assert begin(crew.workers, Tell("m1", "deadline_ahead", "warning", {}), NOW) is None
     assert begin(crew.workers, Tell("m2", "deadline_extended", "info", {}), NOW + 1.0) is None
     assert begin(crew.workers, Tell("m3", "armed", "info", {}), NOW + 1.0) is None
-    first, moved, other = [job.get("pause", 0.0) for job in crew.port.jobs]
+    first, *others = [job.get("pause", 0.0) for job in crew.port.jobs]
     assert 0.5 < first < 10.0
-    assert moved == pytest.approx(first - 1.0 + 2.0)
-    assert other == 0.0
+    assert others == [0.0, 0.0]
+    assert crew.port.hurried == [1]
+
+
+def test_what_befalls_a_fleet_at_once_hurries_nothing() -> None:
+    """A thousand warnings wait for their turns when what they announced is called off everywhere: none leaves before its turn."""
+    crew = Crew()
+    crew.workers.config = IN_FLEET
+    assert begin(crew.workers, Tell("m1", "warning", "warning", {"incident": "i1"}), NOW) is None
+    assert begin(crew.workers, Tell("m2", "cancelled", "info", {"incident": "i1"}), NOW + 1.0) is None
+    warned, cancelled = [job.get("pause", 0.0) for job in crew.port.jobs]
+    assert 0.0 < warned <= cancelled < 10.0
+    assert (crew.port.stopped, crew.port.hurried) == ([1], [])
 
 
 def test_what_was_held_back_on_purpose_is_no_failure() -> None:
@@ -731,17 +743,17 @@ def test_users_who_write_much_silence_nothing_of_the_machine() -> None:
     assert crew.channels[-1] == ["wall"]
 
 
-def test_messages_of_one_incident_leave_in_their_order() -> None:
-    """What came of it waits a moment for what it is about; what is about something else waits for nothing."""
+def test_a_message_leaves_at_once_and_names_all_that_is_before_it() -> None:
+    """However many are on their way: each address waits for what it lacks itself. What is about something else is not named."""
     crew = Crew()
-    for number, kind in enumerate(("acting", "done", "finding")):
-        facts = {} if kind == "finding" else {"incident": "i1"}
+    of_incident = ("warning", "held", "acting", "accepted", "stopping", "finding", "unknown_alarm", "done")
+    for number, kind in enumerate(of_incident):
+        facts = {} if kind == "unknown_alarm" else {"overtakes" if kind == "held" else "incident": "i1"}
         assert begin(crew.workers, Tell(f"m{number}", kind, "warning", facts), NOW) is None
-    assert [job.get("pause", 0.0) for job in crew.port.jobs] == [0.0, 2.0, 0.0]
-    for child in (1, 2, 3):
-        wrote(crew.workers, child, b'{"reached":{"team":"x"}}', NOW + 1.0)
-    assert begin(crew.workers, Tell("m9", "closed", "info", {"incident": "i1"}), NOW + 2.0) is None
-    assert crew.port.jobs[-1].get("pause", 0.0) == 0.0
+    assert [job.get("pause", 0.0) for job in crew.port.jobs] == [0.0] * len(of_incident)
+    last = crew.port.jobs[-1]
+    assert [one["message"]["kind"] for one in last["after"]] == ["warning", "held", "acting", "accepted", "stopping"]
+    assert "after" not in crew.port.jobs[5], "a finding is a matter of its own"
 
 
 @pytest.mark.parametrize("kind", ["acting", "unguarded"])
@@ -911,19 +923,18 @@ def test_what_was_counted_and_cannot_be_read_is_nothing(told: object) -> None:
 def test_the_last_word_is_what_came_last(later: Tell) -> None:
     """A warning waits up to ten seconds for its turn in a fleet: what ends the countdown meanwhile leaves after it."""
     crew = Crew()
-    config = {**CONFIG, "providers": ["x=y"], "cloud": {"spread": 1200.0}, "policy": {"mode": "live", "grace": 600.0}}
-    crew.workers.config = config
+    crew.workers.config = IN_FLEET
     begin(crew.workers, Tell("m1", "warning", "warning", {"incident": "i1", "mode": "live"}), NOW)
     leaves = crew.port.jobs[0]["pause"]
     assert leaves > 1.0
     begin(crew.workers, later, NOW + 1.0)
-    assert 1.0 + crew.port.jobs[1]["pause"] == pytest.approx(leaves + 2.0)
-    begin(crew.workers, Tell("m3", "armed", "info", {"mode": "live"}), NOW + 1.0)
-    assert crew.port.jobs[2].get("pause", 0.0) == 0.0, "what belongs to no countdown waits for none"
+    second = crew.port.jobs[1]
+    assert [one["message"]["id"] for one in second["after"]] == ["m1"]
+    assert 1.0 + second.get("pause", 0.0) >= leaves or crew.port.hurried == [1]
 
 
 def test_who_reads_last_whether_somebody_holds_the_machine_reads_what_is_so() -> None:
-    """A hold that ended a countdown waits for the warning to leave: its release, and the next warning, wait for that."""
+    """A hold that ended a countdown is read after the warning, its release after that, and the next warning after both."""
     crew = Crew()
     warned = Tell("m1", "warning", "warning", {"incident": "i1", "mode": "live"})
     held = Tell("m2", "held", "info", {"overtakes": "i1", "takes_back": "warning", "mode": "live"})
@@ -931,10 +942,8 @@ def test_who_reads_last_whether_somebody_holds_the_machine_reads_what_is_so() ->
     anew = Tell("m4", "warning", "warning", {"incident": "i2", "mode": "live"})
     for number, one in enumerate((warned, held, released, anew)):
         begin(crew.workers, one, NOW + 0.1 * number)
-    leaves = [0.1 * number + job.get("pause", 0.0) for number, job in enumerate(crew.port.jobs)]
-    assert leaves == sorted(leaves)
-    assert leaves[2] > leaves[1] + 1.0
-    assert leaves[3] > leaves[2] + 1.0
+    named = [[one["message"]["id"] for one in job.get("after", ())] for job in crew.port.jobs]
+    assert named == [[], ["m1"], ["m1", "m2"], ["m1", "m2", "m3"]]
 
 
 @pytest.mark.parametrize(

@@ -135,19 +135,47 @@ def test_who_takes_the_beginning_while_the_next_step_waits_is_spared(tmp_path: P
 
 
 def test_a_step_in_between_waits_for_the_answer_to_what_it_goes_on_with(tmp_path: Path) -> None:
-    """A request is accepted within a second, and a mail server greets late. No other message waits, nor for who asked for the step."""
+    """A request is accepted within a second, and a mail server greets late. No other address waits for that one."""
     acting, accepted = WARNING._replace(kind="acting"), WARNING._replace(id="m2", kind="accepted")
     first = Delivered(str(tmp_path), acting, again=False)
+    first.keep("team", 0, "Slack")
+    then = Delivered(str(tmp_path), accepted, again=False, after={name: [acting] for name in ("mail", "team")})
+    began = time.monotonic()
+    then.await_turn("team", 0, boot_clock())
+    assert time.monotonic() - began < 0.4
     late = threading.Timer(0.5, first.keep, ("mail", 0, "E-Mail"))
     late.start()
-    then, key = Delivered(str(tmp_path), accepted, again=False, wanted=("audit",)), ("mail", 0)
-    then.await_earlier({key, ("audit", 0)}, 60.0)
-    assert then.spared == {key}
+    then.await_turn("mail", 0, boot_clock())
+    assert then.spared == {("mail", 0), ("team", 0)}
     late.join()
-    began = time.monotonic()
-    Delivered(str(tmp_path), WARNING._replace(kind="done"), again=False).await_earlier({key}, 60.0)
-    then.await_earlier({key, ("team", 0)}, 0.2)
-    assert time.monotonic() - began < 20.0
+
+
+def no_more(record: Delivered, step: str) -> None:
+    """The first address of the team gets nothing more of it."""
+    if step == "taken":
+        record.keep("team", 0, "Slack")
+    elif step == "given up":
+        record.over("team", 0)
+    elif step == "no address":
+        record.over("team")
+    else:
+        record.ended()
+
+
+@pytest.mark.parametrize("step", ["taken", "given up", "no address", "ended"])
+def test_an_address_waits_for_nothing_that_will_not_come(tmp_path: Path, step: str) -> None:
+    """It has all that is before, or the attempt is over there; who still lacks it waits. Another delivery of the same name is no proof."""
+    earlier, later = WARNING._replace(id="m7"), WARNING._replace(id="m2", kind="cancelled")
+    no_more(Delivered(str(tmp_path), WARNING, again=False), step)
+    record = Delivered(str(tmp_path), later, again=False, after={"team": [earlier]})
+    waiting = threading.Thread(target=record.await_turn, args=("team", 0, boot_clock()), daemon=True)
+    waiting.start()
+    waiting.join(0.3)
+    assert waiting.is_alive()
+    no_more(Delivered(str(tmp_path), earlier, again=True), step)
+    waiting.join(2.0)
+    assert not waiting.is_alive()
+    assert record.longest_wait > 0.0 == Delivered(str(tmp_path), later, again=False).longest_wait
 
 
 def test_of_a_summary_every_taker_counts(tmp_path: Path) -> None:
