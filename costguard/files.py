@@ -1,8 +1,9 @@
-"""Read files: those that people name, never waiting for a pipe or a device, and those of the system."""
+"""Read files: those that people name, never waiting for a pipe or a device, and those of the system; and write one whole."""
 
 import errno
 import os
 import stat
+from contextlib import suppress
 from io import BufferedReader, FileIO
 
 NULL = os.makedev(1, 3)
@@ -54,6 +55,19 @@ def _refuse_other(status: os.stat_result, path: str) -> None:
     for kind, name in _KINDS:
         if kind(status.st_mode):
             raise NoFileError(errno.EINVAL, f"it is {name}", path)
+
+
+def write_whole(path: str, data: bytes, mode: int = 0o600) -> None:
+    """Write a file whole or not at all, without fsync: a hung disk must not hold a stop. A link is replaced, never followed. Raises OSError."""
+    partial = f"{path}.{os.urandom(4).hex()}.new"
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(data)
+        os.replace(partial, path)
+    finally:
+        with suppress(OSError):  # after an error or Ctrl-C; else it has its new name
+            os.unlink(partial)
 
 
 def text_of(path: str, limit: int = 8192) -> str:

@@ -85,7 +85,7 @@ def facts(context: Context, verb: Verb) -> GuestFacts:
     wanted = str(context.cloud.get("provider") or "auto")
     mine = [
         (name, plugin)
-        for name, plugin in zip(loaded.names, loaded.providers, strict=True)
+        for name, plugin in loaded.named
         if (name == wanted if wanted not in {"auto", "none"} else plugin.recognises(identity))
     ]
     return GuestFacts(

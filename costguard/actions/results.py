@@ -9,7 +9,7 @@ from typing import NamedTuple, get_args
 
 from costguard.actions.base import Context
 from costguard.clocks import boot_clock
-from costguard.files import text_of
+from costguard.files import text_of, write_whole
 from costguard.plans import Result, Status
 from costguard.programs import process_state
 
@@ -70,19 +70,12 @@ def begin(context: Context) -> Begun:
 
 
 def finish(context: Context, outcome: Result) -> str:
-    """Replace the file with the outcome; a message when that failed. No fsync: a hung disk must not hold a stop."""
+    """Replace the file with the outcome; a message when that failed."""
     if not context.results or not context.attempt:
         return ""
-    path = path_of(context)
     started = json.loads(_start(context))
-    data = json.dumps({**started, **outcome.as_json}, separators=(",", ":")).encode()
     try:
-        fd = os.open(path + ".tmp", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(fd, data)
-        finally:
-            os.close(fd)
-        os.replace(path + ".tmp", path)
+        write_whole(path_of(context), json.dumps({**started, **outcome.as_json}, separators=(",", ":")).encode())
     except OSError as error:
         return f"the result could not be recorded ({error.strerror})"
     return ""

@@ -10,6 +10,7 @@ from typing import Literal
 
 from costguard.actions import results
 from costguard.actions.base import Context
+from costguard.files import write_whole
 from costguard.plans import Plan
 
 FILE = "shutdown.json"
@@ -21,13 +22,10 @@ def keep(plan: Plan, context: Context) -> None:
     said = next((_SAYS[finding.code] for finding in plan.findings if finding.code in _SAYS), None)
     if said is None or not context.results:
         return
-    path = os.path.join(context.results, FILE)
     data = json.dumps({"boot_id": results.boot_id(context), "says": said})
     with contextlib.suppress(OSError):
         os.makedirs(context.results, mode=0o700, exist_ok=True)
-        with open(path + ".tmp", "w", encoding="utf-8") as file:
-            file.write(data)
-        os.replace(path + ".tmp", path)
+        write_whole(os.path.join(context.results, FILE), data.encode())
 
 
 def known(context: Context) -> Literal["stops", "terminates", ""]:

@@ -10,8 +10,9 @@ from costguard.engine.machine import Step
 from costguard.engine.narrate import unmatched_names
 from costguard.engine.observation import Known, Observation
 from costguard.engine.obstacles import due_at
+from costguard.engine.overdue import Situation
 from costguard.engine.policy import Policy
-from costguard.engine.reasons import OWN_REASONS, Situation
+from costguard.engine.reasons import OWN_REASONS
 from costguard.engine.rules import Rules, rules_of
 from costguard.engine.state import Core, State
 from costguard.engine.turn import action_of, label
@@ -106,8 +107,8 @@ def _gpus(state: State, seen: Observation, findings: Findings, date: Date) -> li
 
 def _deadline(situation: Situation, date: Date) -> dict[str, Any] | None:
     """The limit that ends the machine's time, and who moved it; None where there is none."""
-    first = min(overdue.limits(*situation[:3], synced=situation.synced), key=lambda limit: limit.at, default=None)
-    if first is None:
+    first = overdue.first(situation)
+    if not first.name:
         return None
     extension = situation.state.core.deadline.extension
     moved = None if extension is None or extension.until <= first.at else extension

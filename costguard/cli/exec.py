@@ -8,7 +8,15 @@ import click
 
 from costguard.cli.argparse_spellings import Lenient
 from costguard.cli.examples import examples
-from costguard.cli.starting import ANOTHER_PROC, ANOTHER_PROC_HINT, interval_seconds, share, signal_number, taken
+from costguard.cli.starting import (
+    ANOTHER_PROC,
+    ANOTHER_PROC_HINT,
+    become_launcher,
+    interval_seconds,
+    share,
+    signal_number,
+    taken,
+)
 from costguard.config import values
 from costguard.errors import REFUSED, CostguardError
 
@@ -88,7 +96,6 @@ def command(
     signal_children: bool,  # noqa: ARG001 - taken so that old command lines work
 ) -> None:
     """See `HELP`."""
-    from costguard.process.launch import exec_launcher
     from costguard.tree.begin import CANNOT_RUN
     from costguard.tree.jobs import Finish, Judgement, LaunchJob
     from costguard.tree.processes import numbered_as_here
@@ -113,14 +120,7 @@ def command(
     job = LaunchJob(program, judgement, Finish(number, grace), idle_code, require_gpu, dry_run, debug)
     if not numbered_as_here():
         _run_unguarded(program, refuse=require_gpu)
-    try:
-        exec_launcher(job)
-    except OSError as error:
-        raise CostguardError(
-            f"the launcher could not be started ({error.strerror}); {program[0]} was not run",
-            "check that Python and costguard are still where they were installed, or install again",
-            CANNOT_RUN,
-        ) from error
+    become_launcher(job, "exec", f"{program[0]} was not run", CANNOT_RUN)
 
 
 def _run_unguarded(program: tuple[str, ...], *, refuse: bool) -> NoReturn:

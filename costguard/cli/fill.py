@@ -10,7 +10,15 @@ from click.core import ParameterSource
 
 from costguard.cli.argparse_spellings import Lenient
 from costguard.cli.examples import examples
-from costguard.cli.starting import ANOTHER_PROC, ANOTHER_PROC_HINT, interval_seconds, share, signal_number, taken
+from costguard.cli.starting import (
+    ANOTHER_PROC,
+    ANOTHER_PROC_HINT,
+    become_launcher,
+    interval_seconds,
+    share,
+    signal_number,
+    taken,
+)
 from costguard.config import values
 from costguard.errors import REFUSED, CostguardError
 
@@ -113,7 +121,6 @@ def named_gpus(context: click.Context, parameter: click.Parameter, given: Sequen
 def command(context: click.Context, /, program: tuple[str, ...], config: str | None, **options: Any) -> None:
     """See `HELP`."""
     from costguard.fill.jobs import Filler, FillJob, Patience, WatchRules
-    from costguard.process.launch import exec_launcher
     from costguard.tree.jobs import Finish
     from costguard.tree.processes import numbered_as_here
 
@@ -143,14 +150,7 @@ def command(context: click.Context, /, program: tuple[str, ...], config: str | N
     job = FillJob(fillers, patience, look, Finish(options["number"], options["grace"]), options["dry_run"])
     if not numbered_as_here():
         raise CostguardError(f"{ANOTHER_PROC}; nothing was run", ANOTHER_PROC_HINT, REFUSED)
-    try:
-        exec_launcher(job, "fill")
-    except OSError as error:
-        raise CostguardError(
-            f"the launcher could not be started ({error.strerror}); nothing was run",
-            "check that Python and costguard are still where they were installed, or install again",
-            1,
-        ) from error
+    become_launcher(job, "fill", "nothing was run", 1)
 
 
 def _from_file(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from costguard.cli.starting import interval_seconds, share, signal_number
 from costguard.config import toml_text, values
+from costguard.config.toml_text import toml
 from costguard.engine.words import several
 from costguard.errors import USAGE, CostguardError
 from costguard.files import open_file
@@ -225,21 +226,3 @@ _COLUMN = 24
 
 def _one_line(text: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f]+", " ", text)
-
-
-def toml(value: object) -> str:
-    """One value as TOML."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list):
-        return f"[{', '.join([toml(one) for one in value])}]"
-    if isinstance(value, dict):
-        return f"{{ {', '.join([f'{name} = {toml(one)}' for name, one in value.items()])} }}"
-    return f'"{re.sub(_UNPRINTED, _escaped, str(value))}"'
-
-
-_UNPRINTED = re.compile(r'[\x00-\x1f\x7f"\\]')
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\{found[0]}" if found[0] in '"\\' else f"\\u{ord(found[0]):04x}"

@@ -100,23 +100,23 @@ def command(
     from costguard.history import query
 
     path = place(state_dir)
+    begin = since if since is not None else time.time() - DEFAULT_SINCE_SECONDS
     if html is not None or png is not None:
         if incident is not None or as_json:
             raise click.UsageError("--html and --png write a report of a time: leave out INCIDENT and --json.")
-        _write(path, since, price, html, png, state_dir)
+        _write(path, begin, price, html, png, state_dir)
         return
     _freshen(state_dir)
     with query.reading(path) as database:
         if incident is not None:
             _one(path, database, query.find(database, incident), as_json=as_json)
         else:
-            begin = since if since is not None else time.time() - DEFAULT_SINCE_SECONDS
             status = _status(state_dir)
             _all(path, database, begin, price or _price_of(status), _saving_limit(status), as_json=as_json)
 
 
 def _write(
-    path: str, since: float | None, price: Rate | None, html: str | None, png: str | None, state_dir: str | None
+    path: str, begin: float, price: Rate | None, html: str | None, png: str | None, state_dir: str | None
 ) -> None:
     """Write the page, the picture, or both, to files that are checked before anything is read."""
     from costguard.cli import history_report
@@ -125,7 +125,6 @@ def _write(
         if target is not None:
             history_report.check(target)
     _freshen(state_dir)
-    begin = since if since is not None else time.time() - DEFAULT_SINCE_SECONDS
     status = _status(state_dir)
     settings = history_report.AgentRules(status.get("threshold"), _saving_limit(status))
     if html is not None:

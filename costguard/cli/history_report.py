@@ -2,15 +2,14 @@
 
 import errno
 import os
-import secrets
 import stat
 import time
-from contextlib import suppress
 from typing import NamedTuple
 
 import click
 
 from costguard.errors import REFUSED, USAGE, CostguardError
+from costguard.files import write_whole
 from costguard.history import query
 from costguard.money import Rate
 
@@ -100,17 +99,10 @@ def write_picture(history: str, path: str, since: float, threshold: float | None
 
 
 def _write(path: str, data: bytes) -> None:
-    """Whole or not at all; with the mode that the user's umask gives. A link is replaced, never followed."""
-    name = f"{path}.{secrets.token_hex(4)}.new"
+    """With the mode that the user's umask gives."""
     try:
-        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-        os.replace(name, path)
+        write_whole(path, data, 0o666)
     except OSError as error:
         raise CostguardError(
             f"{path} cannot be written: {error.strerror or error}", "name another file", USAGE
         ) from None
-    finally:
-        with suppress(OSError):  # after an error or Ctrl-C; else it has its new name
-            os.unlink(name)

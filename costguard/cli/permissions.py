@@ -140,7 +140,7 @@ def _installed() -> dict[str, Provider]:
     loaded = load(CLOUDS.entries())
     for failure in loaded.failures:
         click.echo(f"a plug-in could not be loaded: {failure}", err=True)
-    return dict(zip(loaded.names, loaded.providers, strict=True))
+    return dict(loaded.named)
 
 
 def _schedulers() -> dict[str, Scheduler]:

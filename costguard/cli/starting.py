@@ -2,11 +2,12 @@
 
 import signal
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, NoReturn, TypeVar
 
 import click
 
 from costguard.config import values
+from costguard.errors import CostguardError
 
 T = TypeVar("T")
 
@@ -28,6 +29,17 @@ def taken(read: Callable[[str], T]) -> Callable[[click.Context, click.Parameter,
             raise click.BadParameter(str(error)) from None
 
     return callback
+
+
+def become_launcher(job: NamedTuple, program: str, what: str, code: int) -> NoReturn:
+    """Become the launcher of a verb; ``what``: what did not happen where that fails. Raises CostguardError with this exit code."""
+    from costguard.process.launch import exec_launcher
+
+    try:
+        exec_launcher(job, program)
+    except OSError as error:
+        hint = "check that Python and costguard are still where they were installed, or install again"
+        raise CostguardError(f"the launcher could not be started ({error.strerror}); {what}", hint, code) from error
 
 
 def share(text: object) -> float:

@@ -63,8 +63,8 @@ _HINT = "the message of the stop and `costguard history ID` show the receipt; it
 def _provider(fields: dict[str, str], listed: list[str]) -> Provider:
     mine = [entry for entry in listed if entry.partition("=")[0] == fields["provider"]]
     loaded = load(mine)
-    if loaded.providers:
-        return loaded.providers[0]
+    if loaded.plug_ins:
+        return loaded.plug_ins[0]
     why = "; ".join(loaded.failures) or "it is not installed here"
     raise CostguardError(
         f"the plug-in {fields['provider']!r} of this receipt cannot be used: {why}", _extra(fields), USAGE

@@ -9,7 +9,7 @@ the plug-in; it stops neither the guard nor the other plug-ins.
 
 import importlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar, get_args
 
 from costguard.masking import mask
 from costguard.plans import Plan, Result
@@ -426,15 +426,23 @@ def secret_policy_command(name: str, secret: str) -> str:
     return f"costguard permissions {name} --secret {secret} --policy"
 
 
-class Loaded(NamedTuple):
+P = TypeVar("P")
+
+
+class Loaded(NamedTuple, Generic[P]):
     """The plug-ins that could be loaded, and in the same order the names of their entry points; a message for each that failed."""
 
-    providers: tuple[Provider, ...]
+    plug_ins: tuple[P, ...]
     failures: tuple[str, ...]
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...]
+
+    @property
+    def named(self) -> list[tuple[str, P]]:
+        """Name and plug-in of each; two distributions may bring the same name."""
+        return list(zip(self.names, self.plug_ins, strict=True))
 
 
-def load(names: Iterable[str]) -> Loaded:
+def load(names: Iterable[str]) -> Loaded[Provider]:
     """Load plug-ins by module name (its ``PROVIDER``) or by ``module:attribute`` (a class or an instance). Never raises.
 
     The name of the entry point may stand before either: ``name=module``. Without it the module's name stands in its place.

@@ -47,8 +47,7 @@ def choose(access: CloudAccess) -> Chosen:
                 PlanFinding("no_provider", text, "install it, or set one that `costguard permissions` lists")
             )
     loaded = load(entries)
-    pairs = list(zip(loaded.names, loaded.providers, strict=True))
-    mine = pairs if wanted != "auto" else [pair for pair in pairs if pair[1].recognises(machine)]
+    mine = [pair for pair in loaded.named if wanted != "auto" or pair[1].recognises(machine)]
     if len(mine) == 1:
         name, provider = mine[0]
         own = site_settings(settings, name, provider)

@@ -39,6 +39,16 @@ POWER_DOWN: Mapping[str, str] = {
 }
 """The scheduler's own way to end a node that is idle."""
 
+TAGS: Mapping[str, str] = {
+    "skypilot-cluster-name": "SkyPilot",
+    "skypilot-head-node": "SkyPilot",
+    "ray-cluster-name": "Ray",
+    "ray-node-type": "Ray",
+    "dstack_project": "dstack",
+}
+_VALUES: Mapping[tuple[str, str], str] = {("owner", "dstack"): "dstack"}
+"""Tags that mean the same on every cloud. Sources: ray, ``tags.py``; SkyPilot, ``provision/constants.py``; dstack, its backends."""
+
 _ELSEWHERE = "end it there: make the cluster, its node group or its queue smaller"
 
 _FIRST_USER = 1000
@@ -70,19 +80,19 @@ def by_tags(
     values: Mapping[tuple[str, str], str] = {},
     kind: str = "tag",
 ) -> tuple[str, str] | None:
-    """The scheduler that tags name, and the tag that shows it; the first of ``names`` counts (SkyPilot's nodes are Ray's as well).
+    """The scheduler that tags name, and the tag that shows it; the first of ``names`` counts, then `TAGS` (SkyPilot's nodes are Ray's as well).
 
     ``names`` and ``prefixes`` are those of tags, ``values`` are pairs of name and value in lower case, each with its
     scheduler. ``kind`` is what the cloud calls a tag.
     """
-    for name, engine in names.items():
+    for name, engine in (*names.items(), *TAGS.items()):
         if name in tags:
             return engine, f"{kind} {name}"
     for name, value in tags.items():
         engine = next((engine for prefix, engine in prefixes.items() if name.startswith(prefix)), "")
         if engine:
             return engine, f"{kind} {name}"
-        if engine := values.get((name.lower(), str(value).lower()), ""):
+        if engine := {**_VALUES, **values}.get((name.lower(), str(value).lower()), ""):
             return engine, f"{kind} {name} = {value}"
     return None
 

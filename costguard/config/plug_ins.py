@@ -11,7 +11,7 @@ from typing import Any, Generic, Literal, TypeVar
 from pydantic import create_model
 
 from costguard.cloud import api as cloud_api
-from costguard.cloud.api import Provider, Setting
+from costguard.cloud.api import Loaded, Provider, Setting
 from costguard.config.types import File, Url
 from costguard.tasks import api as task_api
 from costguard.tasks.api import Scheduler
@@ -22,9 +22,9 @@ P = TypeVar("P", Provider, Scheduler)
 class PlugIns(Generic[P]):
     """The installed plug-ins of one group of entry points, as far as they can be loaded; ``kind`` names the model of their tables."""
 
-    def __init__(self, group: str, kind: str, about: str, installed: Callable[[list[str]], Mapping[str, P]]) -> None:
+    def __init__(self, group: str, kind: str, about: str, load: Callable[[list[str]], Loaded[P]]) -> None:
         self._group, self._kind, self._about = group, kind, about
-        self.installed: Mapping[str, P] = installed(self.entries())
+        self.installed: Mapping[str, P] = dict(load(self.entries()).named)
         """By the name of their entry points."""
         self.unfit: dict[str, str] = {}
         """Those whose options cannot be part of the configuration, and why."""
@@ -60,18 +60,8 @@ class PlugIns(Generic[P]):
         return create_model(self._kind, __base__=section, **inner)
 
 
-def _clouds(entries: list[str]) -> Mapping[str, Provider]:
-    loaded = cloud_api.load(entries)
-    return dict(zip(loaded.names, loaded.providers, strict=True))
-
-
-def _schedulers(entries: list[str]) -> Mapping[str, Scheduler]:
-    loaded = task_api.load(entries)
-    return dict(zip(loaded.names, loaded.schedulers, strict=True))
-
-
-CLOUDS = PlugIns("costguard.providers", "PlugIns", "Options of {} alone.", _clouds)
-TASKS = PlugIns(task_api.GROUP, "TaskPlugIns", "Options of tasks of {} alone.", _schedulers)
+CLOUDS = PlugIns("costguard.providers", "PlugIns", "Options of {} alone.", cloud_api.load)
+TASKS = PlugIns(task_api.GROUP, "TaskPlugIns", "Options of tasks of {} alone.", task_api.load)
 
 
 def former() -> dict[str, str]:

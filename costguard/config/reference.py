@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from costguard.config.options import OPTIONS
 from costguard.config.presets import PRESETS
-from costguard.config.sample import toml
+from costguard.config.toml_text import toml
 
 _HEAD = """\
 # Configuration

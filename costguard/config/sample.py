@@ -1,12 +1,12 @@
 """A first configuration: the short one, and the commented one with every option, written from the schema."""
 
-import json
 from collections.abc import Iterator
 
 from costguard.cloud import api, dmi
 from costguard.config.options import OPTIONS, Option
 from costguard.config.plug_ins import CLOUDS
 from costguard.config.presets import PRESETS
+from costguard.config.toml_text import toml
 
 _HEAD = """\
 # costguard reads this file at start and on `systemctl reload costguard`.
@@ -43,18 +43,7 @@ def short(preset: str = "none", sysfs: str = "/sys") -> str:
 def proposed_action(sysfs: str = "/sys") -> str:
     """The cloud's stop where a plug-in recognises this machine."""
     machine = dmi.identity(sysfs)
-    return "stop" if any(one.recognises(machine) for one in api.load(CLOUDS.entries()).providers) else "shutdown"
-
-
-def toml(value: object) -> str:
-    """One value as TOML."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(toml(item) for item in value)}]"
-    if isinstance(value, int | float):
-        return repr(value)
-    return json.dumps(str(value), ensure_ascii=False)
+    return "stop" if any(one.recognises(machine) for one in api.load(CLOUDS.entries()).plug_ins) else "shutdown"
 
 
 def sample(preset: str = "none") -> str:

@@ -37,7 +37,6 @@ from costguard.engine import deadlines
 ACTIONS = "stop, terminate, hibernate (cloud); shutdown, reboot (guest); end_task (cluster); end_process; command"
 
 _LIVE = "live machine actions at least 10m"
-_DELAY = f"{DURATION}, at most 4m: an action that shows no effect within 5m counts as failed"
 
 
 def option(
@@ -57,6 +56,12 @@ def option(
         validate_default=True,
         **limits,
     )
+
+
+def _delay(what: str) -> Any:  # noqa: ANN401 - as `option`
+    about = f"Time from the request to the {what} by the operating system, rounded up to whole minutes."
+    allowed = f"{DURATION}, at most 4m: an action that shows no effect within 5m counts as failed"
+    return option(about, "0s", example="1m", allowed=allowed, le=deadlines.DELAY_LONGEST_SECONDS)
 
 
 class Section(BaseModel):
@@ -141,25 +146,13 @@ class ShutdownAction(Section):
     accept_bill: bool = option(
         "Shut down even if the cloud goes on billing a machine that was shut down from inside.", False
     )
-    delay: Duration = option(
-        "Time from the request to the shutdown by the operating system, rounded up to whole minutes.",
-        "0s",
-        example="1m",
-        allowed=_DELAY,
-        le=deadlines.DELAY_LONGEST_SECONDS,
-    )
+    delay: Duration = _delay("shutdown")
 
 
 class RebootAction(Section):
     """The action `reboot`: the operating system restarts this machine; the bill goes on."""
 
-    delay: Duration = option(
-        "Time from the request to the reboot by the operating system, rounded up to whole minutes.",
-        "0s",
-        example="1m",
-        allowed=_DELAY,
-        le=deadlines.DELAY_LONGEST_SECONDS,
-    )
+    delay: Duration = _delay("reboot")
 
 
 class Actions(Section):
@@ -329,7 +322,6 @@ class Hooks(Section):
         "Send SIGTERM to the processes that hold a GPU once the cloud has accepted to stop or terminate the machine: they end "
         "before it does.",
         False,
-        example=True,
     )
     user: str = option(
         "The user to run these programs as, if the agent runs as root. Empty: the agent's own user.",
@@ -376,9 +368,7 @@ class Channel(Section):
         allowed="file:/PATH (mode 600), env:NAME, credential:NAME of systemd, or secret:NAME of this machine's own cloud",
     )
     level: Literal["info", "warning", "critical"] = option(
-        "Only messages of this level and above.",
-        "info",
-        example="warning",
+        "Only messages of this level and above.", "info", example="warning"
     )
     kinds: Kinds = option(
         "Only these kinds of message, whatever their level. Empty: every kind.",
@@ -407,10 +397,7 @@ class Notify(Section):
         le=10,
     )
     local_only: bool = option(
-        "Allow live mode without a channel: warnings then reach only people at a terminal of this machine.",
-        False,
-        example=True,
-        allowed="true or false",
+        "Allow live mode without a channel: warnings then reach only people at a terminal of this machine.", False
     )
     summary: Literal["off", "daily", "weekly"] = option(
         "A summary for the channels beyond this machine, at nine in the morning: every day, or every Monday.",

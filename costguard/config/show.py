@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from costguard import __version__
 from costguard.config.load import LoadedConfiguration
 from costguard.config.options import NAME, OPTIONS, Option
-from costguard.config.sample import toml
 from costguard.config.schema import Settings
+from costguard.config.toml_text import toml
 from costguard.config.values import REFERENCE, show_date, show_seconds, show_share
 from costguard.masking import mask, mask_all
 

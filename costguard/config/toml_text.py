@@ -1,5 +1,6 @@
 """Parse a configuration file; explain a mistake by its line and what to write instead."""
 
+import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -25,6 +26,19 @@ _FOREIGN: Mapping[bytes, str] = {
     b"\xff\xfe": "is written in UTF-16",
     b"\xfe\xff": "is written in UTF-16",
 }
+
+
+def toml(value: object) -> str:
+    """One value as TOML."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join([toml(item) for item in value])}]"
+    if isinstance(value, dict):
+        return f"{{ {', '.join([f'{name} = {toml(item)}' for name, item in value.items()])} }}"
+    if isinstance(value, int | float):
+        return repr(value)
+    return json.dumps(str(value), ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 class Slip(NamedTuple):

@@ -3,8 +3,9 @@
 from typing import NamedTuple
 
 from costguard.engine import overdue
-from costguard.engine.rules import Rules, reached
-from costguard.engine.state import OPEN, Incident, State
+from costguard.engine.overdue import Situation
+from costguard.engine.rules import reached
+from costguard.engine.state import OPEN, Incident
 from costguard.engine.turn import Turn
 from costguard.engine.window import NEVER
 
@@ -37,7 +38,7 @@ class _Due(NamedTuple):
 
 def tell_deadline(turn: Turn) -> None:
     """Tell how much time is left, once for each step; of several that have passed the last."""
-    due, known = _due(turn.state, turn.rules, turn.wall, synced=turn.synced), turn.core.deadline
+    due, known = _due(turn.situation), turn.deadline
     if due is None:
         return
     if due.left > known.told_left + MOVED_SECONDS:
@@ -46,30 +47,30 @@ def tell_deadline(turn: Turn) -> None:
         known = known._replace(whole=due.left)
     if due.left <= _step(due.whole, known.told_left):
         facts = {"due_in_seconds": due.left, "due_wall": turn.wall + due.left, "stop_busy": turn.rules.policy.stop_busy}
-        limit = overdue.limit_at(turn.state, turn.rules, turn.wall, synced=turn.synced)
+        limit = overdue.first(turn.situation).at
         movable = max(0.0, limit + turn.rules.policy.extend_max - (turn.at + due.left))
         turn.tell("deadline_ahead", "warning", limit=due.limit, movable=movable, **facts)
         known = known._replace(told_left=due.left)
-    if known != turn.core.deadline:
-        turn.core = turn.core._replace(deadline=known)
+    if known != turn.deadline:
+        turn.deadline = known
 
 
-def deadline_told_at(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
+def deadline_told_at(situation: Situation) -> float:
     """When the deadline is told next, if nothing changes; NEVER when it is not."""
-    due = _due(state, rules, wall, synced=synced)
+    due, state = _due(situation), situation.state
     return NEVER if due is None else state.at + due.left - _step(due.whole, state.core.deadline.told_left)
 
 
-def _due(state: State, rules: Rules, wall: float, *, synced: bool | None) -> _Due | None:
+def _due(situation: Situation) -> _Due | None:
     """The deadline that is still to come; none while one is under way, or the administrator holds the machine."""
+    state, rules = situation.state, situation.rules
     core, end = state.core, NEVER
     if core.phase in OPEN or rules.policy.admin_hold:
         return None
-    limits = overdue.limits(state, rules, wall, synced=synced)
     if rules.policy.budget is not None:  # of what is not spent by then nothing is ever due
-        end = state.at + overdue.period_over(core, rules) - wall
+        end = state.at + overdue.period_over(core, rules) - situation.wall
     first = min(
-        (limit for limit in limits if limit.name != "budget" or limit.at < end),
+        (limit for limit in overdue.limits(situation) if limit.name != "budget" or limit.at < end),
         key=lambda limit: limit.at,
         default=None,
     )

@@ -5,8 +5,8 @@ from costguard.engine.alarm import but_for_weak_at, delayed, only_weak_sign, wou
 from costguard.engine.idleness import idle_at, quiet_enough_at, work_seen, works_now
 from costguard.engine.incident import HEARD_WITHIN_SECONDS
 from costguard.engine.obstacles import may_warn_at, powerless_at
-from costguard.engine.overdue import period_over, waits_for_work
-from costguard.engine.reasons import OWN_REASONS, Situation, earliest
+from costguard.engine.overdue import Situation, period_over, waits_for_work
+from costguard.engine.reasons import OWN_REASONS, earliest
 from costguard.engine.rules import NOTICE_KEPT_SECONDS, Rules
 from costguard.engine.state import DONE, FAILED, WATCHING, State
 from costguard.engine.window import NEVER
@@ -15,38 +15,35 @@ EARLY_SECONDS = 0.25
 """Seconds by which a decision may come before its moment: the date may be off by CLOCK_NOISE_SECONDS twice, durations have their EPSILON_SECONDS."""
 
 
-def next_decision(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
+def next_decision(situation: Situation) -> float:
     """The earliest boot-clock time at which a tick could change anything but the time, if every GPU stays as it is.
 
     -inf when the very next tick may. Never too late; by `EARLY_SECONDS` or more too early.
     """
-    return _decided(state, rules, wall, synced=synced) - EARLY_SECONDS
+    return _decided(situation) - EARLY_SECONDS
 
 
-def _decided(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
-    core = state.core
+def _decided(situation: Situation) -> float:
+    state, rules, core = situation.state, situation.rules, situation.state.core
     if core.phase not in {WATCHING, DONE, FAILED}:
         return -NEVER
     times = [core.plans.check_at, core.ending.remind_at, core.ending.retry_at]
     times += [_arming(state, rules), _alarm(state, rules), *[hold.until for hold in core.people.holds]]
     times.append(_kept(state, rules))
-    times.append(deadline_told_at(state, rules, wall, synced=synced))
+    times.append(deadline_told_at(situation))
     if core.notice.due is not None:
         times.append(core.notice.due + NOTICE_KEPT_SECONDS)
     if rules.policy.budget is not None:
-        times.append(_ahead(state.at + period_over(core, rules) - wall, state.at))
-    watching = core.phase == WATCHING
-    return min(*times, _watching(state, rules, wall, synced=synced) if watching else _latched(state, rules))
+        times.append(_ahead(state.at + period_over(core, rules) - situation.wall, state.at))
+    return min(*times, _watching(situation) if core.phase == WATCHING else _latched(state, rules))
 
 
-def _watching(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
+def _watching(situation: Situation) -> float:
     """When a reason could begin, or what is told beside them; work forgives stops and holds at any moment."""
-    core = state.core
+    state, rules, core = situation.state, situation.rules, situation.state.core
     if (core.ledger.stops or core.people.charged) and works_now(state):
         return -NEVER
-    situation = Situation(state, rules, wall, synced)
-    waits = waits_for_work(state, rules, wall, synced=synced)
-    told = core.alarms.deadline_at if waits else NEVER
+    told = core.alarms.deadline_at if waits_for_work(situation) else NEVER
     return min(told, _weak(state, rules), *[earliest(reason, situation) for reason in OWN_REASONS])
 
 

@@ -74,10 +74,8 @@ def _watching(turn: Turn) -> None:
     """Begin an incident when a reason holds; a deadline that passed while work goes on is told, at most daily."""
     if reason := reasons.choose(turn.situation):
         open_incident(turn, reason)
-    elif turn.at >= turn.core.alarms.deadline_at and overdue.waits_for_work(
-        turn.state, turn.rules, turn.wall, synced=turn.synced
-    ):
-        limit = overdue.first(turn.state, turn.rules, turn.wall, synced=turn.synced)
+    elif turn.at >= turn.core.alarms.deadline_at and overdue.waits_for_work(turn.situation):
+        limit = overdue.first(turn.situation).name
         turn.tell("deadline_passed", "warning", reason=reasons.DEADLINE.name, limit=limit)
         turn.alarms = turn.alarms._replace(deadline_at=turn.at + DAY_SECONDS)
 

@@ -180,9 +180,7 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
         watched=bridged(gap, rules, restarted=False) or first,
     )
     tell_deadline(turn)
-    turn.core = turn.core._replace(
-        fresh="", unchanged_until=next_decision(turn.state, rules, tick.wall, synced=tick.synced)
-    )
+    turn.core = turn.core._replace(fresh="", unchanged_until=next_decision(turn.situation))
     after = turn.state
     check(before, after, turn.effects, rules)
     return Step(after, tuple(turn.effects), Sentence(after, rules, tick.wall))

@@ -2,7 +2,8 @@
 
 from costguard.engine import obstacles, overdue
 from costguard.engine.deeds import WATCHES, Deed, deed_of
-from costguard.engine.reasons import DEADLINE, OWN_REASONS, Situation, earliest, reason_of, veto_words
+from costguard.engine.overdue import Situation
+from costguard.engine.reasons import DEADLINE, OWN_REASONS, earliest, reason_of, veto_words
 from costguard.engine.rules import Rules
 from costguard.engine.saving import hook_works
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, WARNING, Core, Incident, State

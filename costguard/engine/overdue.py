@@ -13,6 +13,15 @@ A pause is not the end of the work: without this people get a warning and its ca
 """
 
 
+class Situation(NamedTuple):
+    """What a deadline, and any other reason, is judged by: the state, and the date with whether it can be trusted."""
+
+    state: State
+    rules: Rules
+    wall: float
+    synced: bool | None
+
+
 class Limit(NamedTuple):
     """What ends the machine's time: its name, its moment on the boot clock, and the seconds that it gives in all."""
 
@@ -21,8 +30,9 @@ class Limit(NamedTuple):
     whole: float | None  # None: the rules name no beginning
 
 
-def limits(state: State, rules: Rules, wall: float, *, synced: bool | None) -> list[Limit]:
+def limits(situation: Situation) -> list[Limit]:
     """Lifetime, lease and budget as far as they are set and known; time asleep is neither running nor billed."""
+    state, rules, wall, synced = situation
     policy, core = rules.policy, state.core
     found = []
     if policy.lifetime is not None:
@@ -35,11 +45,9 @@ def limits(state: State, rules: Rules, wall: float, *, synced: bool | None) -> l
     return found
 
 
-def first(state: State, rules: Rules, wall: float, *, synced: bool | None) -> str:
-    """The name of the earliest limit; empty where there is none."""
-    return min(
-        limits(state, rules, wall, synced=synced), key=lambda limit: limit.at, default=Limit("", NEVER, None)
-    ).name
+def first(situation: Situation) -> Limit:
+    """The earliest limit, before anybody extended it; without a name, and NEVER, where there is none."""
+    return min(limits(situation), key=lambda limit: limit.at, default=Limit("", NEVER, None))
 
 
 def why_none(rules: Rules, *, synced: bool | None) -> str:
@@ -51,14 +59,9 @@ def why_none(rules: Rules, *, synced: bool | None) -> str:
     return "this machine has no deadline"
 
 
-def limit_at(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
-    """The earliest limit, before anybody extended it; NEVER where there is none."""
-    return min([limit.at for limit in limits(state, rules, wall, synced=synced)], default=NEVER)
-
-
-def deadline_at(state: State, rules: Rules, wall: float, *, synced: bool | None) -> float:
+def deadline_at(situation: Situation) -> float:
     """When the deadline is, on the boot clock: the earliest limit, or the end of its extension; NEVER where there is none."""
-    limit, extension = limit_at(state, rules, wall, synced=synced), state.core.deadline.extension
+    limit, extension = first(situation).at, situation.state.core.deadline.extension
     return limit if extension is None or limit == NEVER else max(limit, extension.until)
 
 
@@ -101,7 +104,8 @@ def may_work(state: State, rules: Rules) -> bool:
     return not reached(state.at, no_work_from(state, rules))
 
 
-def waits_for_work(state: State, rules: Rules, wall: float, *, synced: bool | None) -> bool:
+def waits_for_work(situation: Situation) -> bool:
     """Whether a deadline has passed, and work that goes on, or may, keeps it from acting."""
-    passed = state.at >= deadline_at(state, rules, wall, synced=synced)
+    state, rules = situation.state, situation.rules
+    passed = state.at >= deadline_at(situation)
     return passed and not rules.policy.stop_busy and may_work(state, rules)

@@ -68,8 +68,7 @@ def hold(turn: Turn, event: AskHold) -> None:
 def extend(turn: Turn, event: AskExtend) -> None:
     """A person moves the deadline on from where it is now, and nothing else: a machine that falls idle is stopped all the same."""
     core, key = turn.core, holder(event.owner, event.uid)
-    limit = overdue.limit_at(turn.state, turn.rules, turn.wall, synced=turn.synced)
-    due = overdue.deadline_at(turn.state, turn.rules, turn.wall, synced=turn.synced)
+    limit, due = overdue.first(turn.situation).at, overdue.deadline_at(turn.situation)
     wanted = max(due, event.at) + event.seconds
     until = wanted if event.uid == ROOT else min(wanted, limit + turn.rules.policy.extend_max)
     if core.phase in {ACTING, CONFIRMING} or (_acted(core) and deed_of(action_of(core.incident, turn.rules)).ends_bill):
@@ -93,29 +92,26 @@ def _extend(turn: Turn, at: float, extension: Hold, key: str) -> None:
     incident = turn.core.incident
     if turn.core.phase == WARNING and incident is not None and incident.reason == DEADLINE.name:
         back_to_watching(turn, f"{extension.owner} extended the deadline")
-    mine = next((one for one in turn.core.deadline.extensions if one.key == key and one.until > at), None)
+    mine = next((one for one in turn.deadline.extensions if one.key == key and one.until > at), None)
     extension = extension._replace(reason=extension.reason or (mine.reason if mine is not None else ""))
-    others = [one for one in turn.core.deadline.extensions if one.key != key and one.until > at]
-    _keep_extensions(turn, (*others[1 - HOLDS_KEPT :], extension))
+    others = [one for one in turn.deadline.extensions if one.key != key and one.until > at]
+    turn.deadline = turn.deadline._replace(extensions=(*others[1 - HOLDS_KEPT :], extension))
     facts: dict[str, object] = {"owner": extension.owner, "hold": extension.reason, "due_wall": extension.wall}
     facts |= {"takes_back": "warning"}  # the date that `deadline_ahead` told
     _tell(turn, at, "deadline_extended", key, facts, always=extension.uid == ROOT)
 
 
-def _keep_extensions(turn: Turn, extensions: tuple[Hold, ...]) -> None:
-    turn.core = turn.core._replace(deadline=turn.core.deadline._replace(extensions=extensions))
-
-
 def _take_back(turn: Turn, event: AskRelease) -> tuple[Hold, ...]:
     """End the own extension of the deadline, or all; people hear when the deadline is now. Gives those that ended."""
-    key, standing = holder(event.owner, event.uid), turn.core.deadline.extensions
+    key, standing = holder(event.owner, event.uid), turn.deadline.extensions
     ended = tuple(one for one in standing if event.everything or one.key == key)
     wall = turn.wall - (event.at - turn.at)  # the date of the last look, which the machine's own time is of
-    before = overdue.deadline_at(turn.state, turn.rules, wall, synced=turn.synced)
-    _keep_extensions(turn, tuple(one for one in standing if one not in ended))
-    due = overdue.deadline_at(turn.state, turn.rules, wall, synced=turn.synced)
+    before = overdue.deadline_at(turn.situation._replace(wall=wall))
+    turn.deadline = turn.deadline._replace(extensions=tuple(one for one in standing if one not in ended))
+    situation = turn.situation._replace(wall=wall)
+    due = overdue.deadline_at(situation)
     if due < before:
-        limit = overdue.limit_at(turn.state, turn.rules, wall, synced=turn.synced)
+        limit = overdue.first(situation).at
         movable = max(0.0, limit + turn.rules.policy.extend_max - max(due, event.at))
         facts: dict[str, object] = {"owner": event.owner, "due_wall": wall + due - turn.at, "movable": movable}
         facts |= {"ended": [one.owner for one in ended], "takes_back": "warning"}

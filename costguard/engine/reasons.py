@@ -18,21 +18,13 @@ from costguard.engine.idleness import (
 )
 from costguard.engine.observation import Veto
 from costguard.engine.obstacles import forbidden, heeded, in_boot_grace, obstacle
+from costguard.engine.overdue import Situation
 from costguard.engine.policy import Policy
-from costguard.engine.rules import Rules, reached
+from costguard.engine.rules import reached
 from costguard.engine.state import PERSON as BY_PERSON
 from costguard.engine.state import Incident, State
 from costguard.engine.window import NEVER
 from costguard.engine.words import duration
-
-
-class Situation(NamedTuple):
-    """What a reason is judged by: the state, and the date with whether it can be trusted."""
-
-    state: State
-    rules: Rules
-    wall: float
-    synced: bool | None
 
 
 class Standing(NamedTuple):
@@ -75,8 +67,8 @@ class Reason(NamedTuple):
 
 
 def _deadline_stands(situation: Situation) -> Standing:
-    state, rules, wall, synced = situation
-    if not reached(state.at, overdue.deadline_at(state, rules, wall, synced=synced)):
+    state, rules = situation.state, situation.rules
+    if not reached(state.at, overdue.deadline_at(situation)):
         return Standing("no", "the deadline was moved")
     return YES if rules.policy.stop_busy or not overdue.may_work(state, rules) else Standing("no", "work was seen")
 
@@ -124,7 +116,7 @@ DEADLINE = Reason(
     user_hold="postpones",
     admin_hold="blocks",
     applies=lambda policy: (policy.lifetime, policy.lease_until, policy.budget) != (None, None, None),
-    at=lambda m: overdue.deadline_at(m.state, m.rules, m.wall, synced=m.synced),
+    at=overdue.deadline_at,
     not_before=_deadline_not_before,
     stands=_deadline_stands,
     outlook=lambda _policy: "the deadline",

@@ -104,10 +104,9 @@ def close_after_boot(turn: Turn) -> None:
     turn.core = turn.core._replace(incident=None)
     turn.people = turn.people._replace(holds=tuple(hold for hold in carried if hold is not None))
     extensions = tuple(
-        one._replace(until=turn.at + min(one.until - turn.at, _left(turn, one)))
-        for one in turn.core.deadline.extensions
+        one._replace(until=turn.at + min(one.until - turn.at, _left(turn, one))) for one in turn.deadline.extensions
     )
-    turn.core = turn.core._replace(deadline=turn.core.deadline._replace(extensions=extensions))
+    turn.deadline = turn.deadline._replace(extensions=extensions)
 
 
 def _closed(turn: Turn, incident: Incident) -> None:

@@ -6,7 +6,8 @@ from costguard.engine import overdue
 from costguard.engine.effects import Effect, Tell
 from costguard.engine.idleness import concerned
 from costguard.engine.observation import Device
-from costguard.engine.reasons import Situation, reason_of
+from costguard.engine.overdue import Situation
+from costguard.engine.reasons import reason_of
 from costguard.engine.rules import Rules
 from costguard.engine.state import (
     CONFIRMING,
@@ -16,6 +17,7 @@ from costguard.engine.state import (
     Attempt,
     Clocks,
     Core,
+    Deadline,
     Ending,
     Incident,
     Interruption,
@@ -88,6 +90,7 @@ class Turn:
     notice: "CorePart[Interruption]" = CorePart()
     plans: "CorePart[Plans]" = CorePart()
     ledger: "CorePart[Ledger]" = CorePart()
+    deadline: "CorePart[Deadline]" = CorePart()
     announcement: "CorePart[Announcement]" = CorePart("incident")
     attempt: "CorePart[Attempt]" = CorePart("incident")
 
@@ -195,7 +198,7 @@ class Turn:
                 if incident.announcement.reached:
                     common["unreached_only"] = incident.announcement.reached
             if reason_of(incident).by_date:
-                common["limit"] = overdue.first(self.state, self.rules, self.wall, synced=self.synced)
+                common["limit"] = overdue.first(self.situation).name
             if incident.receipt:
                 common["receipt"] = incident.receipt
         return common

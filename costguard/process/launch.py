@@ -19,7 +19,7 @@ def exec_guard(effective: Mapping[str, object], environment: Mapping[str, str]) 
     _become(command, json.dumps(effective, separators=(",", ":")).encode(), environment)
 
 
-def exec_launcher(job: NamedTuple, program: str = "exec") -> NoReturn:
+def exec_launcher(job: NamedTuple, program: str) -> NoReturn:
     """Become the launcher of `costguard exec` or `fill`, in this folder and environment: they are the command's. Raises OSError."""
     _become(command_lines()[program], to_line(job), os.environ)
 

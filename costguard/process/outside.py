@@ -2,6 +2,8 @@
 
 import os
 
+from costguard.files import text_of
+
 SYSTEMD_RUN = "systemd-run"
 _SETUID = 1 << 7
 """CAP_SETUID; capabilities(7)."""
@@ -11,11 +13,7 @@ def in_service(procfs: str = "/proc") -> bool:
     """Whether it is root's, and belongs to a service that a running systemd started for the system."""
     if _field(procfs, "Uid:", 1) != "0" or not os.path.isdir(f"{procfs}/self/root/run/systemd/system"):
         return False
-    try:
-        with open(f"{procfs}/self/cgroup", encoding="utf-8", errors="replace") as file:
-            groups = [line.rstrip("\n").rpartition(":")[2] for line in file]
-    except OSError:
-        return False
+    groups = [line.rpartition(":")[2] for line in text_of(f"{procfs}/self/cgroup").splitlines()]
     return any(group.endswith(".service") and not group.startswith("/user.slice/") for group in groups)
 
 
@@ -41,8 +39,5 @@ def command(within: float, procfs: str = "/proc") -> list[str]:
 
 def _field(procfs: str, name: str, number: int) -> str:
     """Of ``self/status``; empty where it cannot be read."""
-    try:
-        with open(f"{procfs}/self/status", encoding="utf-8", errors="replace") as file:
-            return next((line.split()[1 + number] for line in file if line.startswith(name)), "")
-    except OSError:
-        return ""
+    lines = text_of(f"{procfs}/self/status").splitlines()
+    return next((line.split()[1 + number] for line in lines if line.startswith(name)), "")

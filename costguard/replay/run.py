@@ -18,9 +18,9 @@ from costguard.engine.idleness import idle_at, unused_at, work_seen
 from costguard.engine.machine import Step, step
 from costguard.engine.observation import Observation, Veto
 from costguard.engine.obstacles import due_at
-from costguard.engine.overdue import period_over
+from costguard.engine.overdue import Situation, period_over
 from costguard.engine.policy import Policy
-from costguard.engine.reasons import Situation, reason_of, standing
+from costguard.engine.reasons import reason_of, standing
 from costguard.engine.rules import EPSILON_SECONDS, rules_of
 from costguard.engine.saved import initial
 from costguard.engine.state import DONE, WARNING, WATCHING, State
@@ -183,7 +183,7 @@ class _Walker:
         if core is before.core and state.tracks is before.tracks:
             until = core.unchanged_until  # the engine just said that such a tick changes nothing
         else:
-            told = deadline_told_at(state, self.rules, self._wall(state.at), synced=None)
+            told = deadline_told_at(Situation(state, self.rules, self._wall(state.at), None))
             until = min(self._calm_until(state), told) - 2 * EPSILON_SECONDS  # which the engine adds to the time
         if self.policy.budget is not None:
             until = min(until, period_over(core, self.rules) - self.start)

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 
 from costguard.engine.ahead import deadline_told_at
 from costguard.engine.observation import Known
-from costguard.engine.overdue import deadline_at, period_over, work_over_seconds
+from costguard.engine.overdue import Situation, deadline_at, period_over, work_over_seconds
 from costguard.engine.reasons import DEADLINE, IDLE, OWN_REASONS, UNKNOWN, UNUSED, reason_of
 from costguard.engine.rules import Rules
 from costguard.engine.state import DONE, WATCHING, Core, State
@@ -138,15 +138,15 @@ class Forward:
     def _due(self, state: State, k: int) -> int:
         """The sample before the first date: a check, a reminder, an alarm, a deadline, the end of a budget's period."""
         core, policy = state.core, self._rules.policy
-        dates = [core.plans.check_at, core.ending.remind_at, core.ending.retry_at]
-        dates.append(deadline_told_at(state, self._rules, state.at + self._start, synced=None))
+        situation = Situation(state, self._rules, state.at + self._start, None)
+        dates = [core.plans.check_at, core.ending.remind_at, core.ending.retry_at, deadline_told_at(situation)]
         if core.alarms.unknown is not None:
             dates.append(core.alarms.unknown.next)
         if policy.budget is not None:
             dates.append(period_over(core, self._rules) - self._start)
         limit = len(self._times)
         if core.phase == WATCHING:
-            deadline = deadline_at(state, self._rules, state.at + self._start, synced=None)
+            deadline = deadline_at(situation)
             if deadline > state.at:
                 dates.append(deadline)
             elif policy.stop_busy:

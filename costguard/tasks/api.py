@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple, Protocol, cast
 
 from costguard.cloud import api as cloud_api
-from costguard.cloud.api import CloudError, Permission, Ticket
+from costguard.cloud.api import CloudError, Loaded, Permission, Ticket
 from costguard.plans import PlanFinding, Result, Verdict
 
 GROUP = "costguard.tasks"
@@ -149,18 +149,9 @@ class PolicyTexts(NamedTuple):
     commands: str = ""
 
 
-class LoadedSchedulers(NamedTuple):
-    """The plug-ins that could be loaded with the names of their entry points, and a message for each one that could not."""
-
-    schedulers: tuple[Scheduler, ...]
-    failures: tuple[str, ...]
-    names: tuple[str, ...]
-
-
-def load(names: Iterable[str]) -> LoadedSchedulers:
+def load(names: Iterable[str]) -> Loaded[Scheduler]:
     """Load plug-ins as `costguard.cloud.api.load` does."""
-    found = cloud_api.load(names)
-    return LoadedSchedulers(cast("tuple[Scheduler, ...]", found.providers), found.failures, found.names)
+    return cast("Loaded[Scheduler]", cloud_api.load(names))
 
 
 def policy_of(scheduler: Scheduler) -> PolicyTexts:

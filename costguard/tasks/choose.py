@@ -49,7 +49,7 @@ def choose(access: TaskAccess, environ: Mapping[str, str] | None = None) -> Chos
     environ = dict(os.environ) if environ is None else environ
     found: list[tuple[str, Scheduler, Place]] = []
     failures = list(loaded.failures)
-    for name, scheduler in zip(loaded.names, loaded.schedulers, strict=True):
+    for name, scheduler in loaded.named:
         try:
             place = Place(environ, site_settings(access.settings, name, scheduler), access.procfs)
             if wanted != "auto" or scheduler.recognises(place):

@@ -81,7 +81,7 @@ class Case(NamedTuple):
         """The plug-in, loaded as a worker loads it."""
         loaded = load([self.target])
         assert not loaded.failures, loaded.failures
-        return loaded.providers[0]
+        return loaded.plug_ins[0]
 
     def site(self, endpoint: str) -> Site:
         """One of its machines, with its metadata service and its API at ``endpoint``, and nothing else set."""
@@ -123,7 +123,7 @@ def check_module_name(case: Case) -> None:
     """The module name alone is enough: its ``PROVIDER`` is what the guard's workers load."""
     loaded = load([case.target.partition(":")[0]])
     assert not loaded.failures, loaded.failures
-    assert type(loaded.providers[0]) is type(case.provider)
+    assert type(loaded.plug_ins[0]) is type(case.provider)
 
 
 def check_import_is_cheap(case: Case) -> None:

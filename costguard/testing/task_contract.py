@@ -45,7 +45,7 @@ class Case(NamedTuple):
         """The plug-in, loaded as a worker loads it."""
         loaded = load([self.target])
         assert not loaded.failures, loaded.failures
-        return loaded.schedulers[0]
+        return loaded.plug_ins[0]
 
     def place(self, environ: Mapping[str, str]) -> Place:
         """A task of its own whose scheduler cannot be reached, with a secret in every variable that has one."""
@@ -63,7 +63,7 @@ def check_module_name(case: Case) -> None:
     """The module name alone is enough: its ``PROVIDER`` is what the guard's workers load."""
     loaded = load([case.target.partition(":")[0]])
     assert not loaded.failures, loaded.failures
-    assert type(loaded.schedulers[0]) is type(case.scheduler)
+    assert type(loaded.plug_ins[0]) is type(case.scheduler)
 
 
 def check_settings(case: Case) -> None:

@@ -1,8 +1,7 @@
 """Which scheduler or service an instance belongs to, by its tags.
 
 Sources: EKS, ECS, AWS Batch, ParallelCluster, PCS and EMR documentation (tags of their instances); Kubernetes, cluster
-API and Karpenter (tags of their cloud providers); ray, ``tags.py``; SkyPilot, ``provision/constants.py``; dstack, the
-AWS backend.
+API and Karpenter (tags of their cloud providers).
 """
 
 from collections.abc import Mapping
@@ -28,11 +27,6 @@ _TAGS = {
     "aws:pcs:compute-node-group-id": "AWS PCS",
     "aws:elasticmapreduce:job-flow-id": "EMR",
     "aws:elasticmapreduce:instance-group-role": "EMR",
-    "skypilot-cluster-name": "SkyPilot",
-    "skypilot-head-node": "SkyPilot",
-    "ray-cluster-name": "Ray",
-    "ray-node-type": "Ray",
-    "dstack_project": "dstack",
     "spotinst:aws:ec2:group:id": "Spot by Flexera",
 }
 _PREFIXES = {
@@ -40,7 +34,7 @@ _PREFIXES = {
     "k8s.io/cluster-autoscaler/": "Kubernetes",
     "sigs.k8s.io/cluster-api-provider-aws/": "Kubernetes",
 }
-_VALUES = {("owner", "dstack"): "dstack", ("vendor", "databricks"): "Databricks"}
+_VALUES = {("vendor", "databricks"): "Databricks"}
 
 _NODE_GROUP = "scale its node group down: `aws eks update-nodegroup-config`, or let the cluster autoscaler do it"
 POWER_DOWN = {

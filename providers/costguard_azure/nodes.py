@@ -3,7 +3,7 @@
 Sources: AKS documentation "FAQ" (group ``MC_…``, or another one with tags ``aks-managed-…`` and scale sets
 ``aks-…-vmss``; changes of nodes are not supported); Azure Databricks documentation "Monitor usage using tags" (``Vendor``);
 CycleCloud documentation "Tag nodes"; Batch documentation (group ``azurebatch-…`` for pools in the user's subscription);
-OpenShift, cluster API and Karpenter (tags of their nodes); ray, ``tags.py``; SkyPilot, ``provision/constants.py``; dstack.
+OpenShift, cluster API and Karpenter (tags of their nodes); SkyPilot, ``provision/constants.py``.
 """
 
 from collections.abc import Mapping
@@ -15,12 +15,7 @@ _TAGS = {  # in lower case: Azure compares names so
     "cyclecloudcluster": "CycleCloud",
     "cyclecloudnodearray": "CycleCloud",
     "cycleowner": "CycleCloud",
-    "skypilot-cluster-name": "SkyPilot",
-    "skypilot-head-node": "SkyPilot",
     "skypilot-vm-id": "SkyPilot",
-    "ray-cluster-name": "Ray",
-    "ray-node-type": "Ray",
-    "dstack_project": "dstack",
 }
 _PREFIXES = {
     "aks-managed-": _AKS,
@@ -28,7 +23,7 @@ _PREFIXES = {
     "kubernetes.io_cluster": "Kubernetes",
     "sigs.k8s.io_cluster-api-provider-azure": "Kubernetes",
 }
-_VALUES = {("vendor", "databricks"): "Azure Databricks", ("owner", "dstack"): "dstack"}
+_VALUES = {("vendor", "databricks"): "Azure Databricks"}
 _TOGETHER = ({"clusterid", "clustername"}, "CycleCloud")  # of its older versions; each alone is anybody's word
 POWER_DOWN = {
     _AKS: "scale it there: `az aks nodepool scale` or `az aks nodepool stop`",
@@ -39,7 +34,7 @@ POWER_DOWN = {
 
 
 def owner(tags: Mapping[str, str], group: str, scale_set: str) -> tuple[str, str] | None:
-    """The scheduler and what shows it; the most telling one first (SkyPilot's nodes are Ray's as well)."""
+    """The scheduler and what shows it; the most telling one first."""
     if group.upper().startswith("MC_"):
         return _AKS, f"resource group {group}"
     if scale_set.lower().startswith("aks-") and scale_set.lower().endswith("-vmss"):

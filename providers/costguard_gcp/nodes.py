@@ -1,8 +1,7 @@
 """Which scheduler or service a machine belongs to, by its labels and by the attributes of its metadata.
 
 Sources: GKE, Dataproc, Dataflow and Batch documentation (their own labels); slurm-gcp (``slurm_cluster_name`` as label and
-as attribute) and Cluster Toolkit (``ghpc_…``); OpenShift and cluster API (labels of their nodes); ray, ``tags.py``;
-SkyPilot, ``provision/constants.py``; dstack, the GCP backend.
+as attribute) and Cluster Toolkit (``ghpc_…``); OpenShift and cluster API (labels of their nodes).
 """
 
 from collections.abc import Mapping
@@ -29,18 +28,12 @@ _LABELS = {
     "goog-batch-worker": "Google Cloud Batch",
     "batch-job-uid": "Google Cloud Batch",
     "k8s-io-cluster-name": "Kubernetes",
-    "skypilot-cluster-name": "SkyPilot",
-    "skypilot-head-node": "SkyPilot",
-    "ray-cluster-name": "Ray",
-    "ray-node-type": "Ray",
-    "dstack_project": "dstack",
     "slurm_cluster_name": "Slurm",
     "slurm_instance_role": "Slurm",
     "ghpc_deployment": "the Cluster Toolkit",
     "ghpc_blueprint": "the Cluster Toolkit",
 }
 _PREFIXES = {"kubernetes-io-cluster-": "Kubernetes", "capg-": "Kubernetes"}
-_VALUES = {("owner", "dstack"): "dstack"}
 POWER_DOWN = {
     _GKE: "make its node pool smaller: `gcloud container clusters resize`, or let the cluster autoscaler do it",
     "Dataproc": "`gcloud dataproc clusters update CLUSTER --num-workers=N`, or schedule its deletion (`--max-idle`)",
@@ -50,6 +43,6 @@ POWER_DOWN = {
 
 
 def owner(attributes: Mapping[str, Any], labels: Mapping[str, str]) -> tuple[str, str] | None:
-    """The scheduler and what shows it; the most telling one first (SkyPilot's nodes are Ray's as well)."""
+    """The scheduler and what shows it; the most telling one first."""
     shown = by_tags(attributes, _ATTRIBUTES, kind="attribute")
-    return shown or by_tags(labels, _LABELS, _PREFIXES, _VALUES, kind="label")
+    return shown or by_tags(labels, _LABELS, _PREFIXES, kind="label")

@@ -124,7 +124,7 @@ def test_names_of_entry_points_are_kept() -> None:
     """People read them in hints: which extra to install."""
     loaded = load(["one=costguard_aws", "costguard_gcp:Gcp", "gone=no_such_module"])
     assert loaded.names == ("one", "costguard_gcp")
-    assert len(loaded.providers) == 2
+    assert len(loaded.plug_ins) == 2
     assert loaded.failures[0].startswith("no_such_module: ModuleNotFoundError")
 
 

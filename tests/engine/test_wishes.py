@@ -8,6 +8,7 @@ from costguard.engine import Known, Notice, Veto
 from costguard.engine.effects import Abandon, Answer, Go, Prepare, Tell
 from costguard.engine.forecast import next_decision
 from costguard.engine.incident import HEARD_WITHIN_SECONDS
+from costguard.engine.overdue import Situation
 from costguard.engine.rules import rules_of
 from costguard.engine.state import StopRequest
 from tests.engine.world import BASE, BUSY, DARK, QUIET, World
@@ -378,5 +379,5 @@ def test_the_forecast_wakes_for_the_end_of_a_stop_that_nobody_heard_of() -> None
     core = world.state.core
     assert core.incident is not None
     assert core.incident.announcement.effect, "nobody has heard of it"
-    wakes = next_decision(world.state, rules_of(world.policy), world.wall, synced=True)
+    wakes = next_decision(Situation(world.state, rules_of(world.policy), world.wall, synced=True))
     assert wakes <= core.ending.since + HEARD_WITHIN_SECONDS

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from costguard.cloud.managed import by_tags
 
-_TAGS = {"ray-cluster-name": "Ray", "skypilot-cluster-name": "SkyPilot"}
+_TAGS = {"skeleton-pool": "Skeleton Pools"}  # of this cloud; those that mean the same everywhere are known
 
 
 def owner(tags: Mapping[str, str]) -> tuple[str, str] | None:

@@ -151,7 +151,7 @@ def test_a_cloud_without_a_store_is_a_mistake(tmp_path: Path, monkeypatch: pytes
     """As with everything that a plug-in lacks."""
     example = Path(__file__).parents[2] / "contract" / "example"
     monkeypatch.syspath_prepend(str(example))
-    (provider,) = load_plug_ins(["costguard_example:Example"]).providers
+    (provider,) = load_plug_ins(["costguard_example:Example"]).plug_ins
     monkeypatch.setitem(CLOUDS.installed, "example", provider)
     said = problems(tmp_path, f'{SECRET}[cloud]\nprovider = "example"\n')
     assert "the plug-in for Example Cloud reads no secrets; allowed: file:/PATH, env:NAME, credential:NAME" in said
