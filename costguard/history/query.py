@@ -29,6 +29,27 @@ class Event(NamedTuple):
     machine: str
     data: Mapping[str, Any]
 
+    @classmethod
+    def of(cls, row: Sequence[Any]) -> "Event":
+        """From a row of `_FACTS`, whose text may be anything."""
+        try:
+            data = json.loads(row[5])
+        except ValueError:
+            data = {}
+        incident, wall, kind, instance, machine, _data = row
+        return cls(incident, wall, kind, instance, machine, data if isinstance(data, dict) else {})
+
+    @property
+    def told(self) -> str:
+        """The kind of message, where this is one."""
+        return str(self.data.get("name")) if self.kind == "told" else ""
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """The facts of a message; empty for any other event."""
+        facts = self.data.get("facts") if self.kind == "told" else None
+        return facts if isinstance(facts, Mapping) else {}
+
 
 class Day(NamedTuple):
     """One day in local time; hours are in seconds. ``unwatched``: the machine was off, or no agent ran."""
@@ -151,7 +172,7 @@ def _edge(database: sqlite3.Connection, which: str, since: float, until: float) 
 def phase_before(database: sqlite3.Connection, wall: float) -> Event | None:
     """The last change of phase before a date: what still stood then."""
     row = database.execute(f"{_FACTS} WHERE kind = 'phase' AND wall < ? ORDER BY id DESC LIMIT 1", (wall,)).fetchone()
-    return None if row is None else Event(*row)._replace(data=_object(row[5]))
+    return None if row is None else Event.of(row)
 
 
 def watched(database: sqlite3.Connection, since: float, until: float) -> float:
@@ -185,14 +206,14 @@ def events(database: sqlite3.Connection, since: float, incident: str | None = No
     else:
         recent = "incident != '' AND incident IN (SELECT incident FROM events WHERE wall >= ?)"
         rows = database.execute(f"{_FACTS} WHERE {recent} OR (incident = '' AND wall >= ?) ORDER BY id", (since, since))
-    return [Event(*row)._replace(data=_object(row[5])) for row in rows]
+    return [Event.of(row) for row in rows]
 
 
 def newest(database: sqlite3.Connection, kinds: Sequence[str], most: int) -> list[Event]:
     """The last events of some kinds, ``most`` of them at most, in order."""
     marks = ", ".join("?" * len(kinds))
     rows = database.execute(f"{_FACTS} WHERE kind IN ({marks}) ORDER BY id DESC LIMIT ?", (*kinds, most)).fetchall()
-    return [Event(*row)._replace(data=_object(row[5])) for row in reversed(rows)]
+    return [Event.of(row) for row in reversed(rows)]
 
 
 def find(database: sqlite3.Connection, name: str) -> str:
@@ -219,14 +240,6 @@ def loads(database: sqlite3.Connection, since: float, until: float) -> list[GpuS
         (since, until),
     )
     return [GpuSpan(*row) for row in rows]
-
-
-def _object(text: str) -> Mapping[str, Any]:
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _date(wall: float) -> str:

@@ -1,11 +1,12 @@
 """Hours that the machine was off after an action, and money, for each day. From recorded events."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from costguard.history.query import Day, Event, next_midnight
 from costguard.money import Rate, rate
+from costguard.notify.facts import number
 
 
 class Off(NamedTuple):
@@ -29,10 +30,10 @@ def last_rate(events: Iterable[Event]) -> Rate | None:
     """The last price in a message of this history; of a task none, whose GPUs need not be all of the machine."""
     found: Rate | None = None
     for event in events:
-        if event.kind == "told" and isinstance(facts := event.data.get("facts"), Mapping):
-            known = None if facts.get("task") else rate(facts.get("price_per_hour"), facts.get("currency"), {})
-            if known is not None:
-                found = known._replace(origin=f"as used on {time.strftime('%Y-%m-%d', time.localtime(event.wall))}")
+        facts = event.facts
+        known = None if facts.get("task") else rate(facts.get("price_per_hour"), facts.get("currency"), {})
+        if known is not None:
+            found = known._replace(origin=f"as used on {time.strftime('%Y-%m-%d', time.localtime(event.wall))}")
     return found
 
 
@@ -56,11 +57,9 @@ def beyond_limit(events: Iterable[Event]) -> float:
 
 def _stops(events: Iterable[Event]) -> Iterator[_Stop]:
     for event in events:
-        facts = event.data.get("facts")
-        if event.kind != "told" or event.data.get("name") != "closed" or not isinstance(facts, Mapping):
-            continue
-        stopped, started, saved = (_number(facts.get(name)) for name in ("stopped_wall", "started_wall", "saved"))
-        if stopped is None or started is None or not stopped < started:
+        facts = event.facts
+        stopped, started, saved = (number(facts.get(name)) for name in ("stopped_wall", "started_wall", "saved"))
+        if event.told != "closed" or stopped is None or started is None or not stopped < started:
             continue
         price = rate(facts.get("price_per_hour"), facts.get("currency"), {})
         paid = started if saved is None or price is None else min(started, stopped + saved / price.cost(1.0))
@@ -97,7 +96,3 @@ def _days(begin: float, end: float) -> Iterator[tuple[str, float, float]]:
         until = min(end, next_midnight(begin))
         yield time.strftime("%Y-%m-%d", time.localtime(begin)), begin, until
         begin = until
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from costguard.history import query, savings
@@ -67,12 +67,12 @@ def of(path: str, since: float, now: float, price: Rate | None, limit: float | N
     incidents = _ended(events, since)
     off = savings.off_by_day(recent, 0.0).values()  # whole: no summary was sent while it was off
     saved = [day.saved for day in off if day.saved is not None]
-    told = Counter(str(event.data.get("name")) for event in recent if event.kind == "told" and not _again(event))
+    told = Counter(event.told for event in recent if not _again(event))
     return Summary(
         since, until, *hours, sum(day.seconds for day in off),
         sum(found.result in STOPPED for found in incidents), told["warning"],
         sum(found.result == "would" for found in incidents), would_off, told["unknown_alarm"],
-        sum(_facts(event).get("code") == "suspect_hung" for event in recent if not _again(event)), told["kept_up"],
+        sum(event.facts.get("code") == "suspect_hung" for event in recent if not _again(event)), told["kept_up"],
         sum(saved) if saved else None,
         price.cost(counting) if price else None, would_off - counting + savings.beyond_limit(recent) if price else 0.0,
         price.cost(hours.quiet) if price else None, price.currency if price else "",
@@ -105,23 +105,14 @@ def _nearly(incidents: Iterable[IncidentSummary]) -> tuple[tuple[float, str], ..
     return tuple(found[-NAMED:])
 
 
-def _facts(event: Event) -> Mapping[str, object]:
-    found = event.data.get("facts")
-    return found if event.kind == "told" and isinstance(found, Mapping) else {}
-
-
 def _again(event: Event) -> bool:
     """Whether a message is a further try of one that was counted before."""
-    return bool(_facts(event).get("attempts") or _facts(event).get("told_again"))
+    return bool(event.facts.get("attempts") or event.facts.get("told_again"))
 
 
 def _holders(events: Iterable[Event]) -> tuple[tuple[str, int], ...]:
-    owners = Counter(
-        str(_facts(event).get("owner") or "somebody")
-        for event in events
-        if event.kind == "told" and event.data.get("name") == "held" and not _again(event)
-    )
-    return tuple(owners.most_common(NAMED))
+    holds = [event.facts for event in events if event.told == "held" and not _again(event)]
+    return tuple(Counter(str(facts.get("owner") or "somebody") for facts in holds).most_common(NAMED))
 
 
 class Stayed(NamedTuple):

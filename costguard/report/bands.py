@@ -52,8 +52,7 @@ def labels(events: Iterable[Event]) -> dict[str, str]:
 
 def threshold(event: Event) -> float | None:
     """The load below which a GPU counted as idle then."""
-    facts = event.data.get("facts")
-    return number(facts.get("threshold")) if event.kind == "told" and isinstance(facts, Mapping) else None
+    return number(event.facts.get("threshold"))
 
 
 def found(
@@ -84,11 +83,7 @@ def phases(
 ) -> list[Band]:
     """From each phase of the guard to the next one."""
     made: list[Band] = []
-    warnings = {
-        event.incident: facts
-        for event in events
-        if event.kind == "told" and event.data.get("name") == "warning" and isinstance(facts := event.data.get("facts"), Mapping)
-    }  # fmt: skip
+    warnings = {event.incident: event.facts for event in events if event.told == "warning"}
     changes = [event for event in events if event.kind == "phase"]
     for event, after in zip_longest(changes, changes[1:]):
         kind = KIND_OF.get(str(event.data.get("to")))
@@ -116,11 +111,11 @@ def _unguarded(events: Sequence[Event], began: Event, end: float) -> tuple[list[
     parts: list[tuple[float, float]] = []
     begin: float | None = began.wall
     for event in events:
-        name = event.data.get("name") if event.kind == "told" and began.wall <= event.wall <= end else ""
-        if name == "unguarded" and begin is not None:
+        told = event.told if began.wall <= event.wall <= end else ""
+        if told == "unguarded" and begin is not None:
             parts.append((begin, event.wall))
             begin = None
-        elif name == "warning" and begin is None:
+        elif told == "warning" and begin is None:
             begin = event.wall
     return parts, begin
 
@@ -181,17 +176,14 @@ def holds(events: Iterable[Event], until: float) -> list[Band]:
             over.append(_hold(held, min(held.end, wall)))
 
     for event in events:
-        facts = event.data.get("facts")
-        name = event.data.get("name")
+        facts = event.facts
         if event.kind == "released":
             end([held for held in open_ if held.owner == event.data.get("owner")], event.wall)
-        elif event.kind != "told" or not isinstance(facts, Mapping):
-            continue
-        elif name == "held" and (last := number(facts.get("hold_until_wall"))) is not None:
+        elif event.told == "held" and (last := number(facts.get("hold_until_wall"))) is not None:
             owner = str(facts.get("owner") or "somebody")
             end([held for held in open_ if held.owner == owner], event.wall)
             open_.append(_Held(event.wall, last, owner, str(facts.get("hold") or "")))
-        elif name == "hold_ended":
+        elif event.told == "hold_ended":
             released, others = facts.get("hold") == "released", facts.get("holders")
             stay = others if isinstance(others, list) else []
             owner = str(facts.get("owner"))
@@ -209,9 +201,7 @@ def offs(events: Iterable[Event]) -> list[Band]:
     """Times off after an action, as they were closed at the next start."""
     bands = []
     for event in events:
-        facts = event.data.get("facts")
-        if event.kind == "told" and event.data.get("name") == "closed" and isinstance(facts, Mapping):
-            stopped, started = number(facts.get("stopped_wall")), number(facts.get("started_wall"))
-            if stopped is not None and started is not None and stopped < started:
-                bands.append(Band(OFF, stopped, started, "machine off"))
+        stopped, started = number(event.facts.get("stopped_wall")), number(event.facts.get("started_wall"))
+        if event.told == "closed" and stopped is not None and started is not None and stopped < started:
+            bands.append(Band(OFF, stopped, started, "machine off"))
     return bands

@@ -148,8 +148,7 @@ def _bills(events: Iterable[Event]) -> list[str]:
     """What the last plan said about the bill."""
     last: Sequence[Any] = ()
     for event in events:
-        facts = event.data.get("facts")
-        findings = facts.get("findings") if event.kind == "told" and isinstance(facts, Mapping) else None
+        findings = event.facts.get("findings")
         if isinstance(findings, list) and findings:
             last = findings
     return [str(row[1]) for row in last if isinstance(row, list) and len(row) > 1 and "bill" in str(row[1])]

@@ -4,7 +4,6 @@ Sources: Secret Manager documentation "Access a secret version"; AIP-193 (the fo
 """
 
 import base64
-import json
 import time
 from typing import NamedTuple
 
@@ -67,14 +66,10 @@ class SecretApi(Server):
             return _error(Refusal(404, "NOT_FOUND", f"Secret [{name}] not found or has no versions."))
         kept = self.secrets[name]
         data = base64.b64encode(kept.encode() if isinstance(kept, str) else kept).decode()
-        return _json(200, {"name": f"{name}/versions/1", "payload": {"data": data, "dataCrc32c": "1"}})
+        return Answer(200, {"name": f"{name}/versions/1", "payload": {"data": data, "dataCrc32c": "1"}})
 
 
 def _error(refusal: Refusal) -> Answer:
     info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": refusal.reason, "domain": "googleapis.com"}
     error = {"code": refusal.status, "message": refusal.message, "status": refusal.word}
-    return _json(refusal.status, {"error": error | ({"details": [info]} if refusal.reason else {})})
-
-
-def _json(status: int, document: object) -> Answer:
-    return Answer(status, json.dumps(document).encode(), {"Content-Type": "application/json; charset=UTF-8"})
+    return Answer(refusal.status, {"error": error | ({"details": [info]} if refusal.reason else {})})
