@@ -22,21 +22,47 @@ class World(NamedTuple):
         return self.script.environment(self.library, self.log if logging else None)
 
 
+DRIVER = {
+    "nvmlDeviceGetSamples": 0.0024,
+    "nvmlDeviceGetTotalEnergyConsumption": 0.0030,
+    "nvmlDeviceGetProcessUtilization": 0.0025,
+    "nvmlDeviceGetFieldValues": 0.00027,
+    "nvmlDeviceGetMigMode": 0.00014,
+    "nvmlDeviceGetMaxMigDeviceCount": 0.00014,
+    "nvmlGpmSampleGet": 0.00003,
+}
+"""Seconds of a processor for which a real driver keeps it busy: the calls that it passes on to the GPU's own processor.
+
+Medians of 200 calls each on an H100 80GB HBM3 with driver 580.159.04. All other calls of the reader took 1 to 11 µs.
+"""
+
+REST: Values = {
+    "util": 0,
+    "power": 120,
+    "memory_used": 1000,
+    "processes": [Process(4000, 1000)],
+    "gpm": True,
+    "gpm_metrics": {2: 0.0, 5: 0.0, 10: 0.0, 20: 0.2, 21: 0.01},
+}
+"""What GPUs show that nobody uses, each with one process that holds memory: the usual case."""
+
 WORK: Values = {
     "util": 93,
     "memory_util": 40,
     "power": 420,
     "memory_used": 60000,
     "processes": [Process(4000, 60000, sm=90, mem=40)],
+    "gpm_metrics": {2: 90.0, 5: 40.0, 10: 30.0, 20: 6.0, 21: 28.0},
 }
 """What GPUs show while a job does the same all the time."""
 
 
 def make(folder: Path) -> World:
-    """8 idle GPUs, each with one process that holds memory: the usual case, and the dearest to read."""
+    """8 GPUs at rest."""
     addresses = [f"0000:{number:02x}:00.0" for number in range(1, GPUS + 1)]
     sysfs = write_sysfs(folder / "sys", addresses)
     library = build(folder / "lib")
-    holders = [Process(4000, 1000)]
-    script = Script(folder / "gpus", gpus=GPUS, util=0, power=120, memory_used=1000, processes=holders)
+    script = Script(folder / "gpus", gpus=GPUS, **REST)
+    for function, seconds in DRIVER.items():
+        script.cost(function, seconds)
     return World(folder, sysfs, library, script, folder / "calls")

@@ -19,6 +19,9 @@ PCIE_FLOOR = 4.0
 NVLINK_FLOOR = 1.0
 """MiB/s over all NVLinks, one direction."""
 
+UNSEEN_SECONDS = 0.0008
+"""Of a kernel or a copy that no sample of the driver's ring would show: half a percent of a sixth of a second."""
+
 _SM, _TENSOR, _DRAM = 2, 5, 10  # NVML_GPM_METRIC_*
 # (metric, name, floor): the first three are percents, the rest MiB/s
 _PARTS = (
@@ -27,6 +30,7 @@ _PARTS = (
     (60, "NVLink in", NVLINK_FLOOR), (61, "NVLink out", NVLINK_FLOOR),
 )  # fmt: skip
 _PERCENTS = 3
+_GRAPHICS = 1  # percent of the time in which a kernel ran; of a whole GPU
 _METRICS = tuple(part[0] for part in _PARTS)
 _ENGINES = (*range(30, 38), *range(40, 48), 50, 51)  # NVDEC, NVJPG and OFA of a MIG instance, percent
 _SHORTEST = 0.1  # seconds between two samples, by NVIDIA's header
@@ -41,7 +45,7 @@ class Gpm:
         self._nvml = nvml
         self._handle = handle
         self._instance = instance
-        self._metrics = _METRICS if instance is None else _METRICS + _ENGINES
+        self._metrics = (*_METRICS, _GRAPHICS) if instance is None else _METRICS + _ENGINES
         self._old: Handle = None
         self._new: Handle = None
         self._taken = 0.0  # when the newer sample was; 0: there is none
@@ -53,8 +57,10 @@ class Gpm:
         """Percent of the busiest part of a MIG instance; of the SMs for a whole GPU. None: not known (yet)."""
         self.still = False
         """Whether SMs, tensor cores and memory bandwidth are all known, and none shows work."""
+        self.idle = False
+        """Whether nothing ran at all on a whole GPU, not even what a sample of the ring would show."""
         self.calm = False
-        """The same without the SMs, and with the links: a kernel that only spins keeps SMs busy."""
+        """The same as still without the SMs, and with the links: a kernel that only spins keeps SMs busy."""
         self.signs: list[str] = []
         self.words = ""
         self.covers = 0.0
@@ -120,7 +126,7 @@ class Gpm:
 
     def _forget(self) -> None:
         self.use = None
-        self.still = self.calm = False
+        self.still = self.idle = self.calm = False
         self.signs = []
         self.words = ""
         self.covers = 0.0
@@ -141,6 +147,11 @@ class Gpm:
         self.calm = None not in percents and not [sign for sign in self.signs if not sign.startswith("SM ")]
         self.words = ", ".join(said)
         self.covers = covers
-        engines = [value for value in values[len(_PARTS) :] if value is not None and value <= _FULL]
+        others = values[len(_PARTS) :]
+        if self._instance is None:
+            most = 100.0 * UNSEEN_SECONDS / covers
+            self.idle = self.still and all(value is not None and 0.0 <= value <= most for value in (*percents, *others))
+            others = []
+        engines = [value for value in others if value is not None and value <= _FULL]
         if percents[0] is not None:
             self.use = min(100.0, max(percents[0], *engines) if engines else percents[0])

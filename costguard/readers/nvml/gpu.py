@@ -10,7 +10,7 @@ from costguard.readers.nvml.hung import Hung
 from costguard.readers.nvml.learnt import Learnt
 from costguard.readers.nvml.library import ENGINES, Nvml
 from costguard.readers.nvml.mig import Divided
-from costguard.readers.nvml.power import PowerMeter
+from costguard.readers.nvml.power import Power, PowerMeter
 from costguard.readers.nvml.traffic import BytesMoved, ProcessUse
 
 TYPE_CHECKING = False  # importing typing would cost this process memory for good
@@ -169,6 +169,8 @@ class Gpu:
             gpm.read(now)
             if gpm.signs or gpm.words != calm.activity:
                 return False
+            if gpm.idle and now < min(self._look_due, self._again_due):
+                return self._idles(now, calls)
         found = self._nvml.samples_at_rest(self._handle, since, calls, gpm.still)
         if found is None:
             return False
@@ -191,6 +193,19 @@ class Gpu:
         self._since, self._ring_read = newest, now
         return True
 
+    def _idles(self, now: float, calls: "Engines") -> bool:
+        """Where the activity counters prove the time since the last read quiet: they cost the driver a hundredth of its ring or energy."""
+        if self._signs or not self._nvml.engines_below(self._handle, calls, 0.0) or not self.meter.still_now():
+            return False
+        self._pass_over(now)
+        return True
+
+    def _pass_over(self, now: float) -> None:
+        """What the ring has of the time up to now is as good as read."""
+        if self._since:
+            self._since += int((now - self._ring_read) * 1e6)
+        self._ring_read = now
+
     def _works(self, now: float, work: Work) -> bool:
         """At so much load that nothing else is heeded, with so much power that nothing seems to hang."""
         calls, gpm, gap = self._engine_calls, self._gpm, now - self._ring_read
@@ -204,6 +219,9 @@ class Gpu:
         if gpm.available:
             gpm.read(now)
             self._signs = []  # above this load nobody heeds them
+            if self._works_now(gap, work, calls):
+                self._pass_over(now)
+                return True
         code, stamps, values = self._nvml.samples(self._handle, self._since)
         if code != SUCCESS or not stamps or not self._since < stamps[0] <= stamps[-1]:
             return False
@@ -212,10 +230,7 @@ class Gpu:
             return False
         if not (min(values) >= 0 and peak <= 100 and sum(values) >= 0):  # as `_gpu_use` looks for garbage
             return False
-        if self._unbroken(stamps, gap) < gap:
-            return False
-        reach = work.reading[2]
-        if not (reach <= gap * _LATE and gap <= reach * _LATE):
+        if self._unbroken(stamps, gap) < gap or not self._reaches_alike(gap, work):
             return False
         if work.peak < _BUSY and not self._nvml.engines_below(self._handle, calls, work.peak):
             return False
@@ -223,6 +238,24 @@ class Gpu:
             return False
         self._since, self._ring_read = stamps[-1], now
         return True
+
+    def _works_now(self, gap: float, work: Work, calls: "Engines") -> bool:
+        """Where the use and the power of this moment are as they were told: how high a peak was counts for nobody above all thresholds."""
+        code, percent = self._nvml.rates(self._handle)
+        return (
+            code == SUCCESS
+            and percent <= 100
+            and self._alike_load(percent, work)
+            and gap <= RING_SECONDS
+            and self._reaches_alike(gap, work)
+            and (work.peak >= _BUSY or self._nvml.engines_below(self._handle, calls, work.peak))
+            and self.meter.goes_on_now(work.mean, _LIKE_POWER)
+        )
+
+    @staticmethod
+    def _reaches_alike(gap: float, work: Work) -> bool:
+        reach = work.reading[2]
+        return reach <= gap * _LATE and gap <= reach * _LATE
 
     def read(self, now: float, *, again: bool = False, whole: bool = False, above: float = 1.0) -> Reading:
         """One reading at ``now`` (seconds since boot, suspended time included).
@@ -265,8 +298,8 @@ class Gpu:
         if now >= self._again_due:
             self._ask_again(now)
         quiet = percent == 0 and not self._signs
-        power = self.meter.read(now, quiet=quiet, ring=ring_covers > 0, scene=self._scene if quiet else None)
-        covers = max(ring_covers, power.covers)
+        power = self._power(now, quiet=quiet, ring=ring_covers > 0)
+        covers = max(ring_covers, min(power.covers, now - self._before))  # the energy may be asked rarely
         if again and quiet and power.steady and self._calm is not None and self._alike(self._calm, covers, evidence):
             return self._calm.reading
         alike = suspected and other == 0 and self._nothing_behind()
@@ -291,6 +324,13 @@ class Gpu:
             work.peak = self._use[1]
             work.plain = plain and known and not self._power_of_hung and percent == work.peak > max(other, _AT_WORK)
         return reading
+
+    def _power(self, now: float, *, quiet: bool, ring: bool) -> Power:
+        contexts = self.meter.contexts
+        power = self.meter.read(now, quiet=quiet, ring=ring, scene=self._scene if quiet else None)
+        if self.meter.contexts != contexts:  # people read both in one line
+            self._look_at_memory()
+        return power
 
     def _words(self, use: "Use", power: str) -> str:
         activity = self._gpm.words if self._divided is None else ""
@@ -487,6 +527,9 @@ class Gpu:
         if now >= self._look_due:
             self._look_due = self._next(now, self._look_due)
         self.meter.look(now)
+        self._look_at_memory()
+
+    def _look_at_memory(self) -> None:
         code, used = self._nvml.memory_used(self._handle)
         self._memory = used if code == SUCCESS and used < _MOST_MEMORY else None
 

@@ -146,6 +146,20 @@ class PowerMeter:
         last.covers, last.steady = seconds, True
         return True
 
+    def still_now(self) -> bool:
+        """Whether the power of this moment says no more than the last mean of a quiet time; the counter, which costs the driver more, goes on."""
+        return self._band is not None and self._is_now(self._band[0], self._band[1])
+
+    def goes_on_now(self, mean: float | None, share: float) -> bool:
+        """The same of a GPU at work, whose power may differ from a mean by a share."""
+        return mean is not None and self._is_now(mean - share * mean, mean + share * mean)
+
+    def _is_now(self, lowest: float, highest: float) -> bool:
+        if not (self._energy and self._momentary):
+            return False
+        code, power = self._nvml.power(self._handle)
+        return code == SUCCESS and lowest <= power <= highest
+
     def goes_on(self, now: float, mean: float | None, share: float) -> bool:
         """Whether a GPU at work draws what it did, but for a share; the counter is taken then, and else left."""
         if mean is None or self.anchor is None or not self._energy:

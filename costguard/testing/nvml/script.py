@@ -145,6 +145,10 @@ class Script:
         """Let a function take its time."""
         self._fault("latency", function, str(seconds), gpu)
 
+    def cost(self, function: str, seconds: float, *, gpu: int | None = None) -> None:
+        """Let a function keep the processor busy for so long."""
+        self._fault("cost", function, str(seconds), gpu)
+
     def hang(
         self, function: str, seconds: float | None = None, *, gpu: int | None = None, uninterruptible: bool = False
     ) -> None:
@@ -155,7 +159,7 @@ class Script:
             self._fault("hang", function, "forever" if seconds is None else str(seconds), gpu)
 
     def heal(self) -> None:
-        """Take back every failure, delay and hang."""
+        """Take back every failure, delay, cost and hang."""
         self._faults.clear()
         self.write()
 

@@ -91,7 +91,7 @@ typedef struct {
     int counters;
 } gpu_t;
 
-enum rule_kind { CODE, LATENCY, HANG, UNINTERRUPTIBLE };
+enum rule_kind { CODE, LATENCY, COST, HANG, UNINTERRUPTIBLE };
 typedef struct { enum rule_kind kind; int gpu; char function[64]; double value; } rule_t;
 
 static struct world {
@@ -167,6 +167,7 @@ static int rule_line(struct world *w, int gpu, const char *key, char *rest) {
     if (n < 2) return 0;
     if (!strcmp(key, "code")) add_rule(w, gpu, CODE, function, strtod(value, NULL));
     else if (!strcmp(key, "latency")) add_rule(w, gpu, LATENCY, function, strtod(value, NULL));
+    else if (!strcmp(key, "cost")) add_rule(w, gpu, COST, function, strtod(value, NULL));
     else if (!strcmp(key, "hang") && !strcmp(value, "uninterruptible"))
         add_rule(w, gpu, UNINTERRUPTIBLE, function, n == 3 ? strtod(extra, NULL) : 1e9);
     else if (!strcmp(key, "hang"))
@@ -310,6 +311,14 @@ static void sleep_for(double seconds) {
     while (nanosleep(&t, &t)) {}
 }
 
+/* As a driver that waits for the GPU's own processor: it keeps this one busy. */
+static void compute_for(double seconds) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    double end = (double)t.tv_sec + (double)t.tv_nsec / 1e9 + seconds;
+    do clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); while ((double)t.tv_sec + (double)t.tv_nsec / 1e9 < end);
+}
+
 /* A parent waits for its vfork child in uninterruptible sleep (state D), yet SIGKILL ends it. */
 static void sleep_uninterruptible(double seconds) {
     pid_t child = vfork();
@@ -332,7 +341,7 @@ static int names(const char *rule, const char *function) {
 /* Log, wait, hang, fail: 0 when the call may go on. Called with the lock held, which it gives up to wait. */
 static int enter(const char *function, int gpu) {
     int code = 0;
-    double wait = 0, block = 0;
+    double wait = 0, block = 0, compute = 0;
     refresh();
     write_log(function, gpu);
     for (int i = 0; i < world.rules; i++) {
@@ -340,8 +349,10 @@ static int enter(const char *function, int gpu) {
         if ((r->gpu >= 0 && r->gpu != gpu) || !names(r->function, function)) continue;
         if (r->kind == CODE) code = (int)r->value;
         else if (r->kind == UNINTERRUPTIBLE) block = r->value;
+        else if (r->kind == COST) compute = r->value;
         else wait = r->value;
     }
+    if (compute > 0) compute_for(compute);
     if (wait > 0 || block > 0) {
         pthread_mutex_unlock(&lock);
         if (wait > 0) sleep_for(wait);
@@ -391,6 +402,17 @@ static segment_t util_at(const gpu_t *g, double when) {
     segment_t best = {0, 0, 0};
     for (int i = 0; i < g->utils; i++) if (g->util[i].at <= when) best = g->util[i];
     return best;
+}
+/* The mean over a time, of what the ring shows of it: GPM counts it, too. */
+static double util_mean(const gpu_t *g, double from, double to) {
+    double sum = 0, at = from;
+    for (int i = 0; i < g->utils; i++) {
+        double start = g->util[i].at, end = i + 1 < g->utils ? g->util[i + 1].at : to;
+        if (start < from) start = from;
+        if (end > to) end = to;
+        if (end > start) { sum += g->util[i].value * (end - start); at = end; }
+    }
+    return at > from ? sum / (to - from) : 0;
 }
 static ull energy_now(const gpu_t *g) {
     return (ull)(g->energy.number + (now() - g->energy_at) * g->power.number * 1000);
@@ -684,6 +706,9 @@ API int nvmlGpmMetricsGet(gpm_get_t *get) SYSTEM("nvmlGpmMetricsGet",
         gpm_metric_t *m = &get->metrics[i];
         const gpu_t *g = &world.gpu[b->gpu];
         m->code = NOT_SUPPORTED;
+        if (m->id == 1 && b->instance < 0 && !util_at(g, b->at).absent) {
+            m->code = SUCCESS; m->value = util_mean(g, a->at, b->at);
+        }
         for (int k = 0; k < g->metrics; k++)
             if (g->metric[k].id == m->id && g->metric[k].instance == b->instance) {
                 m->code = SUCCESS; m->value = g->metric[k].value;
