@@ -84,6 +84,11 @@ def _story_of(message: Draft) -> str:
     return str(message.facts.get("incident") or message.facts.get("overtakes") or "")
 
 
+def _was_asked(name: str, answer: Told) -> bool:
+    """Whether a channel that did not take a message was tried at all: one that wants to be left alone was perhaps not, which costs it no try."""
+    return name in answer.answered or name not in answer.waits
+
+
 def incident_of(message: Draft) -> str:
     """The incident of which a message is; empty for none."""
     return str(message.facts.get("incident") or "")
@@ -119,24 +124,13 @@ class Kept(NamedTuple):
     written: float | None = None
 
 
-class Quiet(NamedTuple):
-    """What is known of services that want to be left alone: ``heed`` what one answers, and for how long by channel each ``waits``."""
-
-    heed: Callable[[Told, float], None] = lambda _answer, _now: None
-    waits: Callable[[float], Mapping[str, float]] = lambda _now: {}
-
-
-ASKED_NOBODY = Quiet()
-
-
 class Redelivery:
     """The messages that wait, of which one at a time is sent. ``attempts``: tries for each in all; ``holds``: whether one is still true."""
 
     def __init__(
-        self, host: Host, record: "Record | None" = None, holds: Callable[[TellJob], bool] = lambda _job: True,
-        quiet: Quiet = ASKED_NOBODY,
-    ) -> None:  # fmt: skip
-        self._host, self._record, self._holds, self._quiet = host, record, holds, quiet
+        self, host: Host, record: "Record | None" = None, holds: Callable[[TellJob], bool] = lambda _job: True
+    ) -> None:
+        self._host, self._record, self._holds = host, record, holds
         self._task = ChildTask(host, "notify", Told)
         self._queue: list[Pending] = []
         self._sending: Pending | None = None
@@ -155,18 +149,21 @@ class Redelivery:
             self._say(f"not delivered: {'; '.join(f'{name}: {answer.failed[name]}' for name in lost)}", job)
         if not lost or self._of_no_account(job) or not self._holds(job):
             return
-        if tries >= self.attempts:
-            self._say(
-                f"{', '.join(lost)}: given up after {several(tries, 'try', 'tries')}: {answer.failed[lost[0]]}", job
-            )
-            return
+        asked = [name for name in lost if _was_asked(name, answer)]
+        if asked and tries >= self.attempts:
+            over = f"given up after {several(tries, 'try', 'tries')}: {answer.failed[asked[0]]}"
+            self._say(f"{', '.join(asked)}: {over}", job)
+            lost = tuple([name for name in lost if name not in asked])
         pause = min(PAUSE_SECONDS * 2.0 ** (tries - 1), PAUSE_LONGEST_SECONDS)
-        by_pause: dict[float, list[str]] = {}  # who asked for a longer one holds up nobody else
+        by_pause: dict[tuple[float, int], list[str]] = {}  # who asked for a longer one holds up nobody else
         for name in lost:
-            by_pause.setdefault(max(pause, answer.waits.get(name, 0.0)), []).append(name)
-        for longer, names in sorted(by_pause.items()):
-            further = job._replace(channels=tuple(names), again=True, pause=0.0, waits={})
-            self._queue = [*self._queue, Pending(further, tries, now + longer, written)][-QUEUE_LIMIT:]
+            wait, made = (
+                (max(pause, answer.waits.get(name, 0.0)), tries) if name in asked else (answer.waits[name], tries - 1)
+            )
+            by_pause.setdefault((wait, made), []).append(name)
+        for (longer, made), names in sorted(by_pause.items()):
+            further = job._replace(channels=tuple(names), again=True, pause=0.0, after=())
+            self._queue = [*self._queue, Pending(further, made, now + longer, written)][-QUEUE_LIMIT:]
 
     @property
     def kept(self) -> list[Kept]:
@@ -238,9 +235,6 @@ class Redelivery:
         if ripe is None or self._task.running:
             return
         self._queue.remove(ripe)
-        ripe = self._but_for_those_left_alone(ripe, now)
-        if ripe is None:
-            return
         message = dated(ripe.job.message, ripe.written, self._host.clock()._replace(boot=now))
         if message is None:
             self._say(f"{', '.join(ripe.job.channels)}: {OVER}", ripe.job)
@@ -250,16 +244,6 @@ class Redelivery:
             self._task.start(ripe.job, now + deadlines.TELL.killed)
         except SpawnFailed as error:
             self._failed(str(error), now)
-
-    def _but_for_those_left_alone(self, ripe: Pending, now: float) -> Pending | None:
-        """The message for those who may be asked now; the others, each when it may be, lose no try by it. None: nobody may."""
-        waits = self._quiet.waits(now)
-        later = [name for name in ripe.job.channels if name in waits]
-        for name in later:
-            alone = ripe._replace(job=ripe.job._replace(channels=(name,)), at=now + waits[name])
-            self._queue = [*self._queue, alone][-QUEUE_LIMIT:]
-        rest = tuple([name for name in ripe.job.channels if name not in waits])
-        return ripe._replace(job=ripe.job._replace(channels=rest)) if rest else None
 
     @property
     def sending(self) -> TellJob | None:
@@ -275,7 +259,6 @@ class Redelivery:
             return
         sent, self._sending = self._sending, None
         assert sent is not None  # it is what the task was started for
-        self._quiet.heed(answer, now)
         self._keep(sent, answer)
         if answer.reached and not answer.failed and sent.tries:
             self._say(f"{', '.join(answer.reached)}: arrived at try {sent.tries + 1}", sent.job)
@@ -289,7 +272,7 @@ class Redelivery:
             self.told(sent.job, answer, now, sent.tries + 1, written=sent.written)
 
     def _keep(self, sent: Pending, answer: Told) -> None:
-        if self._record is not None:
+        if self._record is not None and (answer.reached or any(_was_asked(name, answer) for name in answer.failed)):
             self._record(sent.job.message, answer, sent.tries + 1)
 
     def _say(self, message: str, job: TellJob) -> None:

@@ -105,7 +105,6 @@ class Workers:
         self.config = config
         self._waiting: dict[str, tuple[float, Check | Prepare]] = {}  # by effect id: when to start it
         self._running: list[Worker] = []
-        self._busy_until: dict[str, float] = {}  # by channel: when its service may be asked again
         self._quota: Quota | None = None  # made, and loaded, with the first message that leaves the machine
         # messages in their order, of their facts the incident alone
         self._lately: deque[Draft] = deque(maxlen=LATELY_KEPT)
@@ -201,7 +200,6 @@ class Workers:
                 return Outcome(now, effect.id, "delivered", proof=why)
         if draft.kind not in LAST_WORDS and (before := self._before(draft)):
             job = job._replace(after=before, told=now)
-        job = job._replace(waits=self._waits(now))
         if not why:  # what stays on the machine tells those nothing who wait for what they have not got
             self._lately.append(draft._replace(facts={"incident": incident}))
             late = self._overtake(draft, STOP_TRYING if job.pause else LEAVE_NOW)
@@ -262,15 +260,6 @@ class Workers:
         places |= task_words.for_channel(self.config)
         tells = concerns and self.config.get("guarded", {}).get("tells")
         return ("task",) if tells and "task" not in self.config["notify"].get("local", ()) else ()
-
-    def _heed(self, answer: Told, now: float) -> None:
-        """Who asks to be left alone is, by all messages. Who was not asked again only says what is known, by now less of it."""
-        asked = {name: now + wait for name, wait in answer.waits.items() if name in answer.answered}
-        self._busy_until.update(asked)
-
-    def _waits(self, now: float) -> Mapping[str, float]:
-        """The seconds for which the services of channels want to be left alone."""
-        return {name: until - now for name, until in self._busy_until.items() if until > now}
 
     @property
     def _beyond(self) -> Mapping[str, object]:
@@ -447,7 +436,6 @@ class Workers:
 
     def _told(self, worker: Worker, answer: Told, now: float) -> Outcome:
         worker.reported = True
-        self._heed(answer, now)
         if (
             worker.job is not None and not worker.effect
         ):  # not asked for by the engine: nobody else keeps what became of it
@@ -493,9 +481,9 @@ class Workers:
 
     def _repeats(self) -> "Redelivery":
         if self._redelivery is None:
-            from costguard.agent.redelivery import Quiet, Redelivery
+            from costguard.agent.redelivery import Redelivery
 
-            self._redelivery = Redelivery(self._host, self._record, self._holds, Quiet(self._heed, self._waits))
+            self._redelivery = Redelivery(self._host, self._record, self._holds)
         self._redelivery.attempts = int(self.config["notify"].get("attempts") or 3)
         return self._redelivery
 

@@ -96,6 +96,7 @@ class Delivered:
 
         ``after``: by channel, those on their way which it must have before.
         """
+        self.runtime = runtime
         self._path = os.path.join(runtime, FOLDER, _name(draft)) if runtime else ""
         self._draft, self._wanted, self._instead, self._after = draft, wanted, instead, after
         self._soon = _seconds(draft) <= SOON_SECONDS

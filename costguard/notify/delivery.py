@@ -47,7 +47,7 @@ class Delivery(NamedTuple):
     """A message and what it needs to arrive.
 
     ``seconds``: for what happens from the moment on at which it may leave. ``pause``: seconds before it leaves the machine. ``picture`` is drawn beside all that, for those who take one. ``access`` leads to
-    the cloud whose store has addresses. ``not_before``: when the service of a channel may be asked, of the monotonic clock. ``overtaken`` ends its tries.
+    the cloud whose store has addresses. ``overtaken`` ends its tries.
     ``since``: when it could leave but for its pause, on the boot clock.
     """
 
@@ -58,7 +58,6 @@ class Delivery(NamedTuple):
     pause: float = 0.0
     picture: "DrawJob | None" = None
     access: CloudAccess | None = None
-    not_before: Mapping[str, float] = {}
     overtaken: Overtaken | None = None
     since: float = 0.0
 
@@ -159,7 +158,6 @@ def _to(one: Delivery, urls: Mapping[str, list[str]], end: float, draw: "Draw | 
             draw,
             record=one.record,
             since=one.since,
-            not_before=one.not_before,
             overtaken=one.overtaken or Overtaken(),
         )
     except Exception as error:  # noqa: BLE001 - a broken library must not keep the channels of this machine from being tried
@@ -179,7 +177,7 @@ def _of_channel(name: str, sent: "Sequence[Sent]") -> Told:
         if one.trouble
     ]
     dates = [one.at for one in sent if one.at is not None]
-    wait = max(0.0, max(one.until for one in sent) - time.monotonic())  # others took their time: what is left of it
+    wait = max(0.0, max(one.until for one in sent) - boot_clock())  # others took their time: what is left of it
     return Told(
         {name: ", ".join(took) + (f" ({'; '.join(dict.fromkeys(notes))})" if notes else "")} if took else {},
         {name: "; ".join(lost)} if lost else {},

@@ -20,13 +20,12 @@ from urllib.parse import urlsplit
 import requests
 from urllib3.exceptions import NewConnectionError
 
+from costguard.clocks import boot_clock
+from costguard.notify.left_alone import LONGEST_WAIT_SECONDS, LeftAlone
 from costguard.notify.overtaken import Overtaken
 
 PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 """Answers of HTTP after which the same message may be taken."""
-
-LONGEST_WAIT_SECONDS = 900.0
-"""Nobody is left alone for longer, whatever a service asks for: its clock may be wrong, and a warning has an end."""
 
 LEAST_SECONDS = 1.0
 """With less time left no further try is begun."""
@@ -67,7 +66,8 @@ class Exchange(threading.local):
 
     ``code`` is the service's own name for what is wrong, ``end`` the moment of the monotonic clock until which there is time.
     ``unanswered``: a request was sent that may have arrived, and nobody said what became of it. ``answered_at``: the date of the
-    last answer, of any of this thread's tries. ``goodbye``: a mail session ends. ``overtaken`` ends every wait. ``asking``: called before
+    last answer, of any of this thread's tries. ``not_before``: the moment of the boot clock until which the service wants to be left alone,
+    as this thread has heard, and others (``left_alone``). ``goodbye``: a mail session ends. ``overtaken`` ends every wait. ``asking``: called before
     each try.
     """
 
@@ -81,12 +81,14 @@ class Exchange(threading.local):
     unanswered: bool = False
     answered_at: float | None = None
     not_before: float = 0.0
+    left_alone: LeftAlone
     goodbye: bool = False
     end: float = float("inf")
     overtaken: Overtaken
 
     def __init__(self) -> None:
         self.overtaken = Overtaken()
+        self.left_alone = LeftAlone()
         self.asking: Callable[[], object] = lambda: None
         self.begin("", float("inf"))
 
@@ -98,7 +100,8 @@ class Exchange(threading.local):
     @property
     def wait(self) -> float:
         """Seconds for which the service wants to be left alone from now on."""
-        return max(0.0, self.not_before - time.monotonic())
+        self.not_before = max(self.not_before, self.left_alone.until)
+        return max(0.0, self.not_before - boot_clock())
 
     @property
     def left(self) -> float:
@@ -119,7 +122,8 @@ class Exchange(threading.local):
         self.status, self.error, self.code, self.answered_at = response.status_code, None, _code(response), time.time()
         if response.status_code in PASSING:
             asked = asked_to_wait(response.headers.get("Retry-After") or _wait_in(_answer_of(response)), time.time())
-            self.not_before = max(self.not_before, time.monotonic() + asked)
+            self.not_before = max(self.not_before, boot_clock() + asked)
+            self.left_alone.keep(self.not_before if asked else 0.0)
 
 
 exchange = Exchange()

@@ -79,8 +79,7 @@ class TellJob(NamedTuple):
 
     ``pause``: seconds to wait before it leaves the machine. ``history``: the folder with the history, for the picture of a
     message that has one; empty for none. ``access``: what leads to the cloud, where a channel has its addresses in its store.
-    ``again``: a further try, from which those who have taken it are spared. ``waits``: the seconds that the service of a channel
-    has asked to be left alone. ``after``: what people must read before it. ``told``: the moment at which the guard began it, on the boot
+    ``again``: a further try, from which those who have taken it are spared. ``after``: what people must read before it. ``told``: the moment at which the guard began it, on the boot
     clock; 0 for now.
     """
 
@@ -92,7 +91,6 @@ class TellJob(NamedTuple):
     history: str = ""
     access: CloudAccess | None = None
     again: bool = False
-    waits: Mapping[str, float] = {}
     after: tuple[Earlier, ...] = ()
     told: float = 0.0
 

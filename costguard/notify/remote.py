@@ -13,7 +13,6 @@ import re
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol
 
 from apprise import Apprise, AppriseAsset, AppriseAttachment, NotifyFormat, NotifyType
@@ -26,6 +25,7 @@ from costguard.notify.exchange import LEAST_SECONDS, exchange, watch
 from costguard.notify.failure import MAY_HAVE_ARRIVED, failure
 from costguard.notify.fitting import fitted
 from costguard.notify.job import Draft
+from costguard.notify.left_alone import LeftAlone
 from costguard.notify.markup import to_html, to_markdown
 from costguard.notify.message import Message
 from costguard.notify.overtaken import OVERTAKEN, Overtaken
@@ -81,7 +81,7 @@ class Plugin(Protocol):
 class Sent(NamedTuple):
     """What became of a message at one address: the service, why it was not taken (empty: it was), and what to do.
 
-    ``note``: of a message that was taken, what did not come with it. ``until``: the moment of the monotonic clock until which the
+    ``note``: of a message that was taken, what did not come with it. ``until``: the moment of the boot clock until which the
     service wants to be left alone, if it does. ``at``: the date at which it answered, if it did.
     """
 
@@ -129,14 +129,17 @@ def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes 
     service = str(plugin.service_name)
     pause = PAUSE_SECONDS
     letters = max(_LETTERS.findall(message.title), key=len, default="")
-    if not _in_time(exchange.wait, end):
-        asked = round(exchange.wait)
-        why = f"it asked to be left alone for {asked} s more" if asked else NO_TIME
-        return Sent(service, why, until=exchange.not_before)
-    overtaken = exchange.overtaken
-    if overtaken.needless or (exchange.wait and overtaken.within(exchange.wait)):
-        return Sent(service, OVERTAKEN, until=exchange.not_before)
+    overtaken, wait, said = exchange.overtaken, exchange.wait, Sent(service)
     while True:
+        if not _in_time(wait, end):
+            asked = round(exchange.wait)
+            why = f"it asked to be left alone for {asked} s more" if asked else NO_TIME
+            return said._replace(trouble=said.trouble or why, until=exchange.not_before)
+        if overtaken.needless or (wait and overtaken.within(wait)):
+            why = f"{said.trouble}; {OVERTAKEN}" if said.trouble else OVERTAKEN
+            return said._replace(trouble=why, until=exchange.not_before)
+        if wait := exchange.wait:  # another delivery has heard it meanwhile
+            continue
         exchange.asking()
         exchange.begin(letters, end)
         plugin.socket_connect_timeout, plugin.socket_read_timeout = patience(exchange.left)
@@ -149,13 +152,10 @@ def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes 
             picture, note = b"", f"without its picture: {found.trouble}"
             if not found.passing:
                 continue
+        said = Sent(service, found.trouble, found.hint)
         if not found.passing:
-            return Sent(service, found.trouble, found.hint)
+            return said
         wait = max(pause * random.uniform(0.5, 1.0), exchange.wait)  # noqa: S311 - jitter, no secret
-        if not _in_time(wait, end):
-            return Sent(service, found.trouble, found.hint, until=exchange.not_before)
-        if overtaken.within(wait):
-            return Sent(service, f"{found.trouble}; {OVERTAKEN}", found.hint, until=exchange.not_before)
         pause = min(2.0 * pause, PAUSE_LONGEST_SECONDS)
 
 
@@ -330,12 +330,11 @@ def deliver(
     overtaken: Overtaken,
     record: Delivered | None = None,
     since: float = 0.0,
-    not_before: Mapping[str, float] = MappingProxyType({}),
 ) -> dict[str, list[Sent]]:
     """Send to every address of every channel at the same time; what had come of each by ``end``, or as much later as it waited for its turn.
 
     ``draw`` gives the picture for those that take one; nobody else waits for it. Who stands in ``record`` is not asked again, and
-    who takes the message is written there. ``since``: when it could leave, on the boot clock. ``not_before``: when the service of a channel may be asked, of the monotonic clock. Once it is
+    who takes the message is written there. ``since``: when it could leave, on the boot clock. Once it is
     ``overtaken`` no further try is begun.
     """
     with _one_at_a_time:
@@ -354,7 +353,7 @@ def deliver(
 
         def one() -> None:
             exchange.asking = asking
-            exchange.not_before = not_before.get(key[0], 0.0)
+            exchange.left_alone = LeftAlone(record.runtime, *key)
             exchange.overtaken = overtaken
             sent = _in_turn(record, key, (since, end), lambda until: _one(message, url, plugin, until, picture, note))
             if sent is None:

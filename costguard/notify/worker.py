@@ -52,7 +52,7 @@ def _tell_unless_overtaken(job: TellJob) -> Told:
 
 def tell(job: TellJob, overtaken: Overtaken) -> Told:
     """Compose and deliver a message; when a first try reaches nobody, the text goes to the journal."""
-    draft, begun, now = job.message, time.monotonic(), boot_clock()
+    draft, now = job.message, boot_clock()
     made_here = draft.kind == "summary" and draft.title is None  # else it was made before, and somebody missed it
     if made_here:
         from costguard.notify import summary  # it reads the history
@@ -77,8 +77,7 @@ def tell(job: TellJob, overtaken: Overtaken) -> Told:
     runtime, again = str(job.settings.get("runtime") or ""), job.again or draft.kind == "summary"
     after = {name: _before(job, name) for name in channels} if job.after else {}
     record = Delivered(runtime, draft, again=again, wanted=wanted, instead=instead, after=after)
-    not_before = {name: begun + seconds for name, seconds in job.waits.items()}
-    delivery = Delivery(message, job.settings, job.deadline, record, job.pause, picture, job.access, not_before)
+    delivery = Delivery(message, job.settings, job.deadline, record, job.pause, picture, job.access)
     # each counts from the moment at which the guard began it, however long its process took to begin
     delivery = delivery._replace(overtaken=overtaken, since=job.told if 0.0 < job.told <= now else now)
     told = deliver(delivery, channels)

@@ -17,7 +17,9 @@ from typing import Any
 import pytest
 import trustme
 
-from costguard.notify.exchange import LONGEST_WAIT_SECONDS, asked_to_wait
+from costguard.clocks import boot_clock
+from costguard.notify.exchange import asked_to_wait
+from costguard.notify.left_alone import LONGEST_WAIT_SECONDS, LeftAlone
 from costguard.notify.remote import patience
 from tests.faults.services import Answer, Asked, Services, as_json
 
@@ -26,6 +28,7 @@ SLACK = f"slack://xoxb-1234567890-1234567890-{TOKEN}/#gpu"
 DISCORD = f"discord://{'1' * 18}/{TOKEN}{TOKEN}"
 SNS = f"sns://AKIAC4N4RY/{TOKEN}/us-east-1/gpu"
 SNS_HOST = "sns.us-east-1.amazonaws.com"
+WARNING = {"id": "m1", "kind": "warning", "level": "critical", "title": "gpu-7 stops at 15:40", "body": "Say hold."}
 
 
 def tell(
@@ -37,9 +40,8 @@ def tell(
         (folder / name).write_text(url + "\n")
         (folder / name).chmod(0o600)
         channels[name] = {"urls": f"file:{folder / name}"}
-    message = {"id": "m1", "kind": "warning", "level": "critical", "title": "gpu-7 stops at 15:40", "body": "Say hold."}
     whole = {
-        "message": message,
+        "message": WARNING,
         "channels": list(urls),
         "settings": {"channels": channels, "runtime": str(folder)},
         "deadline": seconds,
@@ -110,15 +112,37 @@ def test_a_service_is_left_alone_as_long_as_it_asked_for(tmp_path: Path) -> None
     with Services(tmp_path, {"discord.com": busy}) as services:
         answer, _ = tell(tmp_path, {"discord": DISCORD}, services.environment)
         assert 110.0 < answer["waits"]["discord"] <= 120.0
-        again, _ = tell(tmp_path, {"discord": DISCORD}, services.environment, waits={"discord": 60.0})
-        assert re.search("left alone for (5.|60) s more", again["failed"]["discord"])
-        assert 45.0 < again["waits"]["discord"] <= 60.0
+        LeftAlone(str(tmp_path), "discord").keep(boot_clock() + 150.0)
+        again, _ = tell(tmp_path, {"discord": DISCORD}, services.environment, message={**WARNING, "id": "m2"})
+        assert re.search("left alone for 1[345]. s more", again["failed"]["discord"])
+        assert 120.0 < again["waits"]["discord"] <= 150.0
+        assert "discord" not in again.get("answered", {}), "it was not asked"
         assert len(services.asked) == 1
+
+
+def test_a_message_waits_within_its_time_for_a_service_that_another_one_found_busy(tmp_path: Path) -> None:
+    """Whichever guard sent that one: the file is all that is left of it."""
     with Services(tmp_path, {"discord.com": lambda _asked, _before: Answer(204)}) as services:
-        began = time.monotonic()
-        late, _ = tell(tmp_path, {"discord": DISCORD}, services.environment, waits={"discord": 3.0})
+        until = boot_clock() + 5.0
+        LeftAlone(str(tmp_path), "discord").keep(until)
+        late, _ = tell(tmp_path, {"discord": DISCORD}, services.environment)
         assert late["reached"] == {"discord": "Discord"}
-        assert services.asked[0].at - began >= 3.0
+        assert services.asked[0].at >= until - boot_clock() + time.monotonic()
+
+
+def test_a_delivery_under_way_heeds_what_another_one_was_asked_for(tmp_path: Path) -> None:
+    """Of two messages about different matters the first one to ask is told to come back later: the other, between two tries, hears of it."""
+
+    def discord(_asked: Asked, before: int) -> Answer:
+        if before == 0:
+            LeftAlone(str(tmp_path), "discord").keep(boot_clock() + 5.0)  # as the other delivery does
+            return Answer(503)
+        return Answer(204)
+
+    with Services(tmp_path, {"discord.com": discord}) as services:
+        told, _ = tell(tmp_path, {"discord": DISCORD}, services.environment, seconds=25.0)
+        assert told["reached"] == {"discord": "Discord"}
+        assert services.asked[1].at - services.asked[0].at >= 5.0
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from costguard.history import FILE, store
 from costguard.history.job import Batch, MachineMinute
 from costguard.notify import summary
 from costguard.notify.delivered import FOLDER
-from costguard.notify.exchange import LONGEST_WAIT_SECONDS, Exchange
+from costguard.notify.exchange import Exchange
+from costguard.notify.left_alone import LONGEST_WAIT_SECONDS
 from tests.faults.receivers import PATIENCE, Receivers, Step
 
 DAY, HOUR = 86400.0, 3600.0

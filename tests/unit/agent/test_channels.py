@@ -513,38 +513,21 @@ def test_a_countdown_that_nobody_took_is_told_by_the_engine_alone() -> None:
     assert crew.workers.deadline == NOW + 180.0, "who alone missed it gets it as ever"
 
 
-BUSY = {"waits": {"team": 100.0}, "answered": {"team": 1.7e9}}
-
-
-def test_who_is_not_asked_meanwhile_is_not_left_alone_for_longer() -> None:
-    """A message that was kept from a busy service says how long it still had to wait when that began: by its end that is old."""
-    crew = Crew()
-    assert begin(crew.workers, Tell("m1", "unknown_alarm", "critical", {}), NOW) is None
-    crew.answers(NOW, {"mail": "x"}, {"team": "HTTP 429"}, **BUSY)
-    for moment in (20.0, 60.0, 90.0):
-        assert begin(crew.workers, Tell(f"m{moment}", "finding", "warning", {}), NOW + moment) is None
-        left = crew.port.jobs[-1]["waits"]["team"]
-        assert left == 100.0 - moment
-        crew.answers(NOW + moment + 9.0, {"mail": "x"}, {"team": "left alone"}, waits={"team": left})
-    assert begin(crew.workers, Tell("m9", "finding", "warning", {}), NOW + 101.0) is None
-    assert "waits" not in crew.port.jobs[-1]
-
-
-def test_a_further_try_leaves_alone_whom_a_later_message_found_busy_and_counts_no_try() -> None:
-    """And what the service answers to a further try holds for messages that come later."""
+def test_a_further_try_that_asked_nobody_is_none() -> None:
+    """Another message found the service busy, which the process of the further try finds written: it asks when it may, as often as any."""
+    kept: list[int] = []
     crew = Crew(attempts=2)
+    crew.workers = Workers(
+        crew.port, crew.workers.config, Jitter("x", attended=False), lambda _draft, _answer, tries: kept.append(tries)  # type: ignore[arg-type] # of a host it uses these
+    )  # fmt: skip
     crew.told(WARNING, NOW, {"mail": "x"}, {"team": "HTTP 503"})
-    assert begin(crew.workers, Tell("m2", "finding", "info", {}), NOW + 50.0) is None
-    crew.answers(NOW + 50.0, {"mail": "x"}, {"team": "HTTP 429"}, **BUSY)
     crew.workers.late(NOW + 60.0)
-    assert len(crew.port.jobs) == 2
-    crew.workers.late(NOW + 149.0)
-    assert len(crew.port.jobs) == 2
-    crew.workers.late(NOW + 150.0)
-    assert crew.port.jobs[2]["message"]["id"] == "m1"
-    crew.answers(NOW + 151.0, {}, {"team": "HTTP 429"}, **BUSY)
-    assert begin(crew.workers, Tell("m3", "finding", "warning", {}), NOW + 161.0) is None
-    assert crew.port.jobs[-1]["waits"] == {"team": 90.0}
+    crew.answers(NOW + 61.0, {}, {"team": "left alone for 90 s more"}, waits={"team": 90.0})
+    assert (kept, crew.workers.deadline) == ([], NOW + 151.0)
+    crew.workers.late(NOW + 151.0)
+    crew.answers(NOW + 152.0, {}, {"team": "HTTP 429"}, waits={"team": 100.0}, answered={"team": 1.7e9})
+    assert kept == [2]
+    assert crew.port.journal[-1].endswith("team: given up after 2 tries: HTTP 429")
 
 
 @pytest.mark.parametrize(
@@ -849,18 +832,13 @@ def test_a_further_try_spares_who_has_taken_the_first(effect: Tell, again: bool)
 
 
 def test_a_service_that_wants_to_be_left_alone_is() -> None:
-    """The next message waits for it, and so does the same one."""
+    """By the same message; others find it written where each delivery looks."""
     crew = Crew()
     begin(crew.workers, WARNING, NOW)
     crew.answers(NOW, {"mail": "E-Mail"}, {"team": "HTTP 429"}, waits={"team": 300.0}, answered={"team": 1.7e9})
     assert crew.workers.deadline == NOW + 300.0
-    begin(crew.workers, Tell("m9", "unknown_alarm", "critical", {}), NOW + 100.0)
-    assert crew.port.jobs[1]["waits"] == {"team": 200.0}
-    crew.answers(NOW + 101.0, {"mail": "E-Mail", "team": "Slack"}, {})
     crew.workers.late(NOW + 300.0)
-    assert (crew.channels[2], crew.port.jobs[2].get("waits", {}), crew.port.jobs[2]["again"]) == (["team"], {}, True)
-    begin(crew.workers, Tell("m10", "unknown_alarm", "critical", {}), NOW + 301.0)
-    assert crew.port.jobs[3].get("waits", {}) == {}
+    assert (crew.channels[1], crew.port.jobs[1]["again"]) == (["team"], True)
 
 
 def test_who_asks_for_a_longer_pause_holds_up_nobody_else() -> None:

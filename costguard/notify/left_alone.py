@@ -1,0 +1,46 @@
+"""Until when an address wants to be left alone: every delivery looks, also one that began before, and those of the next guard.
+
+One small file for each address in the agent's runtime directory, named by its channel and its number: nothing of the address is in it.
+"""
+
+import os
+import threading
+from contextlib import suppress
+
+from costguard.clocks import boot_clock
+
+FOLDER = "left-alone"
+
+LONGEST_WAIT_SECONDS = 900.0
+"""Nobody is left alone for longer, whatever a service asks for: its clock may be wrong, and a warning has an end."""
+
+
+class LeftAlone:
+    """What is known of one address. Without a folder that can be written nothing is."""
+
+    def __init__(self, runtime: str = "", channel: str = "", number: int = 0) -> None:
+        name = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in channel)[:100]
+        self._path = os.path.join(runtime, FOLDER, f"{name}-{number}") if runtime else ""
+
+    @property
+    def until(self) -> float:
+        """The moment on the boot clock; one that is too far away is of another boot."""
+        if not self._path:
+            return 0.0
+        try:
+            with open(self._path, "rb") as file:
+                found = float(file.read(64))
+        except (OSError, ValueError):
+            return 0.0
+        return found if found <= boot_clock() + LONGEST_WAIT_SECONDS else 0.0
+
+    def keep(self, until: float) -> None:
+        """It asked for it."""
+        if not self._path or until <= self.until:
+            return
+        made = f"{self._path}.{os.getpid()}.{threading.get_ident()}"
+        with suppress(OSError):
+            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            with open(made, "w", encoding="ascii") as file:
+                file.write(f"{until!r}\n")
+            os.replace(made, self._path)
