@@ -16,13 +16,17 @@ from typing import Any, NamedTuple
 import costguard_aws.testing as aws
 import costguard_azure.testing as azure
 import costguard_gcp.testing as gcp
-from bench.measure import memory, rss_kib
-from bench.world import World
+from bench.measure import Memory, memory, rss_kib
+from bench.ours import RESIDENTS, Agent, residents
+from bench.world import GPUS, World
 from costguard.process.command_lines import command_lines
 from costguard.testing.nvml import Script, write_sysfs
 
 PATIENCE = 30.0
 """Seconds for one plan."""
+
+SETTLED_SECONDS = 25.0
+"""Until every reader has answered: the first request to a metadata service waits for up to 10 s."""
 
 
 class Place(NamedTuple):
@@ -116,6 +120,29 @@ def _stop(place: Place, folder: str) -> tuple[float, float, float]:
         if b'"accepted"' not in outcome:
             raise CloudFailedError(f"not accepted: {outcome.decode()[:300]}")
     return prepared - began + ended - released, ended - released, waits
+
+
+def resident(world: World, name: str) -> Memory:
+    """What stays in memory on a machine of this cloud: guard, readers of GPUs and host, and that of the metadata service.
+
+    Raises AgentFailedError and CloudFailedError.
+    """
+    with tempfile.TemporaryDirectory(prefix="costguard-bench-") as folder, CLOUDS[name](Path(folder)) as place:
+        write_sysfs(Path(str(place.host["sysfs"])), [f"0000:{number:02x}:00.0" for number in range(1, GPUS + 1)])
+        settings = {
+            **{
+                f"host.{key}": "true" if value is True else value
+                for key, value in place.host.items()
+                if key != "procfs"
+            },
+            **{f"cloud.{key}": place.section[key] for key in ("metadata_endpoint", "api_endpoint")},
+        }
+        with Agent(world, 1.0, logging=False, settings=settings, environ=place.environ) as agent:
+            time.sleep(SETTLED_SECONDS)
+            found = residents(agent.pid)
+            if len(found) <= len(RESIDENTS):
+                raise CloudFailedError(f"not all of the readers run on {name}: {', '.join(found)}")
+            return memory(found.values())
 
 
 def growth(world: World, plans: int) -> int:

@@ -5,11 +5,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import NamedTuple, Self
 
 from bench.measure import Memory, children_cpu_ms, command_line, cpu_ms, ended_children_ms, memory, rss_kib, tree, until
 from bench.world import GPUS, World
+from costguard.process.command_lines import HEAVY, LIGHT
 from costguard.testing.nvml import ReaderProcess
 
 Progress = Callable[[str], None]
@@ -23,6 +25,9 @@ channels = []
 [host]
 sysfs = "{sysfs}"
 """
+
+RESIDENTS = tuple(LIGHT[name] for name in ("guard", "nvml", "host"))
+"""What stays on every machine; on a rented one, the cloud reader as well."""
 
 
 class Resident(NamedTuple):
@@ -106,16 +111,26 @@ def _agent_calls(world: World, interval: float) -> float:
 class Agent:
     """`costguard run`, ended with everything it started."""
 
-    def __init__(self, world: World, interval: float, *, logging: bool) -> None:
+    def __init__(
+        self,
+        world: World,
+        interval: float,
+        *,
+        logging: bool,
+        settings: Mapping[str, object] = MappingProxyType({}),
+        environ: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """``settings`` and ``environ``: more than those of a machine that nobody rents out."""
         configuration = world.folder / "config.toml"
         configuration.write_text(CONFIGURATION.format(sysfs=world.sysfs))
         command = [sys.executable, "-m", "costguard", "run", "--config", str(configuration)]
         command += ["--state-dir", str(world.folder / "state"), "--set", f"interval={interval}"]
+        command += [part for name, value in settings.items() for part in ("--set", f"{name}={value}")]
         self._output = world.folder / "agent.log"
         with self._output.open("w") as output:
             self._process = subprocess.Popen(
                 command,
-                env={**os.environ, **world.environment(logging=logging)},
+                env={**os.environ, **world.environment(logging=logging), **environ},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -145,6 +160,12 @@ class Agent:
     def _resident(self) -> bool:
         """Whether the guard runs its reader: that is what stays."""
         return any("costguard.readers.nvml.reader" in command_line(pid) for pid in tree(self.pid)[1:])
+
+
+def residents(root: int) -> dict[str, int]:
+    """The processes of an agent that stay, by their module."""
+    wanted = {*RESIDENTS, HEAVY["cloud"]}
+    return {module: pid for pid in tree(root) for module in wanted.intersection(command_line(pid))}
 
 
 def help_cpu(times: int) -> float:

@@ -38,6 +38,9 @@ class Figure(NamedTuple):
         return self.value >= self.limit if self.least else self.value <= self.limit
 
 
+RESIDENT_MIB = 30.0
+"""Of all that stays in memory on a rented machine: the guard, and the readers of GPUs, host and metadata service."""
+
 HOST_LOOK_MS = 0.3
 """Milliseconds of CPU that a look at what the GPUs do not show may cost."""
 
@@ -247,6 +250,14 @@ def measure_clouds(place: world.World, sizes: Sizes) -> list[Figure]:
         figures.append(Figure(f"{name}: from the decision to the accepted request", found.whole, "s", limit))
         figures.append(Figure(f"{name}: from the last look to the accepted request", found.released, "s", 0.25))
         figures.append(Figure(f"{name}: memory of the worker while it waits", found.waiting, "MiB"))
+    for name in clouds.CLOUDS:
+        found_of = clouds.resident(place, name)
+        figures.append(
+            Figure(
+                f"{name}: all resident processes, memory (PSS) beside other Pythons", found_of.pss, "MiB", RESIDENT_MIB
+            )
+        )
+        figures.append(Figure(f"{name}: all resident processes, memory, alone on the machine", found_of.alone, "MiB"))
     growth = clouds.growth(place, sizes.plans)
     figures.append(Figure(f"guard: growth over {sizes.plans} plans made with a cloud", growth, "KiB", 256))
     return figures

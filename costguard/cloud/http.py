@@ -1,7 +1,7 @@
 """HTTP to a cloud: one deadline for the whole exchange, and a body of bounded size.
 
 The time-out of `http.client` is one of each step: a server that sends a byte a second is waited for without an end.
-An SDK reads a body of any size into memory, which belongs to the machine's jobs.
+What stays resident speaks `costguard.cloud.plain` instead. An SDK reads a body of any size into memory, which belongs to the machine's jobs.
 """
 
 import http.client
@@ -9,13 +9,10 @@ import io
 import socket
 import time
 from collections.abc import Iterator
-from math import isfinite
 from typing import Any
 from urllib.parse import urlsplit
 
-
-class SlowError(TimeoutError):
-    """The whole exchange took too long, although each of its steps may have come in time."""
+from costguard.cloud.plain import SlowError
 
 
 class Connection(http.client.HTTPConnection):
@@ -54,16 +51,6 @@ def for_tokens(given: object, option: str) -> str:
     return endpoint
 
 
-def address(endpoint: str) -> tuple[str, int, str] | None:
-    """Host, port and path of ``http://HOST[:PORT][/PATH]``; None for anything else."""
-    try:
-        parts = urlsplit(endpoint)
-        port = parts.port
-    except ValueError:
-        return None
-    return (parts.hostname, port or 80, parts.path.rstrip("/")) if parts.scheme == "http" and parts.hostname else None
-
-
 def whole(answer: http.client.HTTPResponse, longest: int) -> bytes:
     """The body, up to ``longest`` bytes. Raises IncompleteRead for one that is shorter than its own length says.
 
@@ -73,15 +60,6 @@ def whole(answer: http.client.HTTPResponse, longest: int) -> bytes:
     if answer.length:
         raise http.client.IncompleteRead(body, answer.length)
     return body
-
-
-def retry_after(header: object) -> float:
-    """The seconds of a header ``Retry-After``; 0 for none, and for a date."""
-    try:
-        seconds = float(str(header))
-    except ValueError:
-        return 0.0
-    return seconds if isfinite(seconds) and seconds > 0.0 else 0.0
 
 
 class _Socket:

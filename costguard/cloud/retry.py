@@ -3,8 +3,6 @@
 Which errors may be repeated is each plug-in's own to say; how long to wait between two tries is said here.
 """
 
-import random
-import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import TypeVar
@@ -33,6 +31,8 @@ def pauses(longest: float = LONGEST_PAUSE_SECONDS) -> Iterator[float]:
 
     Exponential backoff with jitter, so that a fleet does not retry in lockstep.
     """
+    import random  # here and below: who asks a metadata service stays, and hardly ever waits
+
     step = FIRST_PAUSE_SECONDS
     while True:
         yield step * random.uniform(0.5, 1.0)  # noqa: S311 - spreads machines, hides nothing
@@ -59,15 +59,17 @@ def until(
     Raises the last CloudError: one that ``again`` does not allow to be repeated, one after which no time is left for
     another try, or that of the last of ``tries``. Other errors are not caught.
     """
-    for number, pause in enumerate(pauses(longest), 1):
+    waits = pauses(longest)
+    number = 0
+    while True:
         try:
             return call(end - time.monotonic())
         except CloudError as error:
-            asked = again(error)
+            number += 1
+            pause, asked = next(waits), again(error)
             if asked is None or number == tries or time.monotonic() + max(pause, asked) + LEAST_TRY_SECONDS >= end:
                 raise
         time.sleep(max(pause, asked))
-    raise AssertionError  # the pauses never end
 
 
 def bounded(call: Callable[[], T], within: float) -> T:
@@ -78,6 +80,8 @@ def bounded(call: Callable[[], T], within: float) -> T:
     """
     if within <= 0.0:
         raise LateError("no time was left for it")
+    import threading
+
     answers: list[T] = []
     errors: list[BaseException] = []
 

@@ -4,20 +4,19 @@ Sources: EC2 user guide "Use the Instance Metadata Service" (token by PUT, time 
 missing or expired token, 403 when switched off or when X-Forwarded-For shows a proxy, 404 for an absent
 key) and "Instance metadata options" (the hop limit: the answer to PUT dies on the way into a container).
 
-Proxies of the environment are never used and redirects never followed: `http.client` knows neither.
+Proxies of the environment are never used and redirects never followed: `costguard.cloud.plain` knows neither.
 """
 
 import functools
-import http.client
 import json
 import time
 from collections.abc import Mapping
 from typing import NamedTuple
-from urllib.parse import quote
 
+from costguard.answers import AnswerError
 from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Site
-from costguard.cloud.http import Connection, SlowError, address
+from costguard.cloud.plain import Connection, SlowError, address, quoted
 from costguard_aws.firmware import recognises
 
 DEFAULT = {"ipv4": "http://169.254.169.254", "ipv6": "http://[fd00:ec2::254]"}
@@ -111,7 +110,7 @@ class Imds:
     def tags(self) -> dict[str, str]:
         """The instance tags; empty while the instance does not show them in its metadata (the default)."""
         listed = self.text("meta-data/tags/instance") or ""
-        found = {key: self.text(f"meta-data/tags/instance/{quote(key, safe='')}") for key in listed.splitlines() if key}
+        found = {key: self.text(f"meta-data/tags/instance/{quoted(key)}") for key in listed.splitlines() if key}
         return {key: value for key, value in found.items() if value is not None}  # None: removed in between
 
     def _get(self, path: str, *, fresh: bool) -> Answer:
@@ -147,31 +146,24 @@ class Imds:
         raise AssertionError  # the last try has returned or raised
 
     def _once(self, method: str, target: str, headers: Mapping[str, str]) -> Answer:
-        connection = Connection(self._host, self._port, self._timeout * _WHOLE, self._timeout)
         try:
-            self._connect(connection)
-            connection.request(method, self._base + target, headers=dict(headers))
-            with connection.getresponse() as response:
-                body = response.read(_LONGEST_BYTES + 1)
-                rest = response.length  # `read` with a limit does not say when the answer was cut short
-            proxied = bool(response.getheader("Via") or response.getheader("Proxy-Authenticate"))
+            with Connection(self._host, self._port, self._timeout * _WHOLE, self._timeout) as connection:
+                self._connect(connection)
+                found = connection.ask(method, self._base + target, headers, _LONGEST_BYTES)
         except SlowError:
             whole = f"no complete answer within {self._timeout * _WHOLE:g} s"
             message = f"the metadata service at {self.endpoint} is too slow: {whole}"
             raise CloudError("unreachable", message, code="imds_slow", hint=hints.DOCTOR) from None
         except TimeoutError:
             raise self._silent(method) from None
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             raise self._broken(type(error).__name__) from None
-        finally:
-            connection.close()
-        if len(body) > _LONGEST_BYTES:
-            raise self._garbage(target, "too long")
-        if rest:
-            raise self._broken("it is cut short")
-        return Answer(response.status, body, proxied)
+        except AnswerError as error:
+            raise self._garbage(target, "too long") if error.long else self._broken(f"it {error}") from None
+        proxied = bool(found.field("Via") or found.field("Proxy-Authenticate"))
+        return Answer(found.status, found.body, proxied)
 
-    def _connect(self, connection: http.client.HTTPConnection) -> None:
+    def _connect(self, connection: Connection) -> None:
         """Raises CloudError; a time-out here is another matter than one after the question."""
         try:
             connection.connect()

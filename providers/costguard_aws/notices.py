@@ -4,7 +4,6 @@ Sources: EC2 user guide "Spot Instance interruption notices", "EC2 instance reba
 "View scheduled events"; Auto Scaling user guide "Retrieve the target lifecycle state".
 """
 
-import calendar
 import time
 from collections.abc import Callable, Iterator
 from typing import cast
@@ -87,6 +86,8 @@ def _group(imds: Imds) -> Iterator[CloudNotice]:
 
 def moment(text: str) -> float | None:
     """Seconds since the epoch of a time as EC2 writes it; None for anything else."""
+    import calendar  # here: the process that asks stays, and nothing is announced to most machines
+
     for form in ("%Y-%m-%dT%H:%M:%SZ", "%d %b %Y %H:%M:%S GMT"):
         try:
             return float(calendar.timegm(time.strptime(text, form)))

@@ -11,7 +11,8 @@ from typing import Any
 
 from costguard.cloud import errors, hints
 from costguard.cloud.api import CloudError
-from costguard.cloud.http import TooLongError, retry_after
+from costguard.cloud.http import TooLongError
+from costguard.cloud.plain import retry_after
 from costguard.cloud.retry import LateError
 from costguard.cloud.skew import ahead_of_us, skew
 

@@ -1,20 +1,19 @@
-"""The metadata service of Azure (IMDS), through the standard library: no proxy, no redirect, short time-outs.
+"""The metadata service of Azure (IMDS), over plain HTTP: no proxy, no redirect, short time-outs.
 
 Source: Azure documentation "Azure Instance Metadata Service" (header ``Metadata: true``, no ``X-Forwarded-For``,
 5 requests a second for each machine, every scalar is a string and a missing one is empty) and "How to use
 managed identities to acquire an access token" (400 without an identity; 404, 410, 429 and 5xx are tried again).
 """
 
-import http.client
 import json
 import time
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
 
+from costguard.answers import AnswerError
 from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Site
-from costguard.cloud.http import Connection, address, retry_after, whole
+from costguard.cloud.plain import Connection, address, quoted, retry_after
 from costguard.cloud.retry import until
 
 DEFAULT = "http://169.254.169.254"
@@ -117,7 +116,7 @@ def _json(
     if where is None:
         message, hint = f"`{base}` is not the address of a metadata service", f"{hints.ADDRESS}; empty: {DEFAULT}"
         raise CloudError("refused", message, code="metadata_endpoint", hint=hint)
-    target = f"{path}?{urlencode(query)}"
+    target = f"{path}?{'&'.join(f'{name}={quoted(value)}' for name, value in query.items())}"
 
     def repeat(error: CloudError) -> float | None:
         return error.retry_after or 0.0 if error.trouble == "unreachable" or error.code in again else None
@@ -126,28 +125,27 @@ def _json(
 
 
 def _try(where: tuple[str, int, str], base: str, target: str, timeout: float) -> Any:
-    """One request, straight to the address: `http.client` knows neither proxies nor redirects. Raises CloudError."""
+    """One request, straight to the address: without proxies and redirects. Raises CloudError."""
     host, port, path = where
-    connection = Connection(host, port, timeout)
     try:
-        connection.request("GET", path + target, headers={"Metadata": "true"})
-        response = connection.getresponse()
-        body = whole(response, _LARGEST_BYTES)
+        with Connection(host, port, timeout) as connection:
+            answer = connection.ask("GET", path + target, {"Metadata": "true"}, _LARGEST_BYTES)
     except TimeoutError:
         message = f"the metadata service ({base}) did not answer within {timeout:g} s"
         raise CloudError("unreachable", message, code="timeout", hint=_CONTAINER) from None
     except ConnectionRefusedError:
         message = f"nothing listens at the address of the metadata service ({base}): it is switched off or out of reach"
         raise CloudError("unreachable", message, code="connection refused", hint=_CONTAINER) from None
-    except (OSError, http.client.HTTPException) as error:
+    except AnswerError as error:
+        message = f"the metadata service ({base}) {error}"
+        raise CloudError("unreachable", message, code="no whole answer", hint=_CONTAINER) from None
+    except OSError as error:
         message = f"the metadata service ({base}) cannot be reached: {type(error).__name__}: {error}"
         raise CloudError("unreachable", message, code=type(error).__name__, hint=_CONTAINER) from None
-    finally:
-        connection.close()
-    if response.status != 200:
-        raise _refusal(base, response.status, min(5.0, retry_after(response.getheader("Retry-After"))), body)
+    if answer.status != 200:
+        raise _refusal(base, answer.status, min(5.0, retry_after(answer.field("Retry-After"))), answer.body)
     try:
-        return json.loads(body)
+        return json.loads(answer.body)
     except ValueError:
         raise _garbage(base) from None
 

@@ -5,9 +5,7 @@ also delays restarts that a user asks for, so the owner has to want it (``[cloud
 call may take two minutes, so it is made beside everything else.
 """
 
-import threading
 from collections.abc import Mapping
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from costguard.cloud.api import CloudError, CloudNotice, Site
@@ -52,6 +50,8 @@ class _FirstCall:
     def __init__(self, site: Site) -> None:
         self._found: dict[str, Any] | None = None
         self._error: CloudError | None = None
+        import threading  # here and below: the process that asks stays, and most machines have no such events
+
         self._thread = threading.Thread(target=self._ask, args=(site,), daemon=True)
         self._thread.start()
 
@@ -112,6 +112,10 @@ def _notice(event: Mapping[str, Any], preempted: str) -> CloudNotice:
 
 def _moment(text: object) -> float | None:
     """``Mon, 19 Sep 2016 18:29:47 GMT``; empty once the event has begun."""
+    if not text:
+        return None
+    from email.utils import parsedate_to_datetime
+
     try:
         return parsedate_to_datetime(str(text)).timestamp()
     except (ValueError, TypeError, IndexError):

@@ -9,7 +9,8 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from costguard.cloud.http import retry_after, whole
+from costguard.cloud.http import whole
+from costguard.cloud.plain import retry_after
 from costguard.cloud.retry import LateError, bounded
 from costguard.tasks.api import Place, SchedulerError
 from costguard_determined.errors import explain, foreign, unreachable

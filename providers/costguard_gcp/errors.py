@@ -14,7 +14,8 @@ from google.protobuf.json_format import ParseError
 
 from costguard.cloud import errors, hints
 from costguard.cloud.api import CloudError
-from costguard.cloud.http import TooLongError, limit, retry_after
+from costguard.cloud.http import TooLongError, limit
+from costguard.cloud.plain import retry_after
 from costguard.cloud.retry import LateError
 from costguard.cloud.skew import ahead_of_us, skew
 from costguard_gcp import permissions

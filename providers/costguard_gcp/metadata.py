@@ -1,20 +1,20 @@
-"""The metadata server of Compute Engine, on the standard library: no proxy, no redirect, at most a few seconds.
+"""The metadata server of Compute Engine, over plain HTTP: no proxy, no redirect, at most a few seconds.
 
 Sources: Compute Engine documentation "About VM metadata" and "View and query VM metadata" (the header that
 every request and every answer carries, ``recursive``, 503 for less than a second during maintenance, requests
 with ``X-Forwarded-For`` are refused); google-auth (``GCE_METADATA_HOST`` and ``GCE_METADATA_IP``).
 """
 
-import http.client
 import json
 import re
 import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from costguard.answers import Answer, AnswerError
 from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Site
-from costguard.cloud.http import Connection, address, whole
+from costguard.cloud.plain import Connection, address
 from costguard.cloud.retry import until
 from costguard_gcp import permissions
 
@@ -95,37 +95,33 @@ class Metadata:
         return until(time.monotonic() + BUDGET_SECONDS, lambda _: self._try(path), _again, tries=TRIES)
 
     def _try(self, path: str) -> bytes | None:
-        connection = Connection(self.host, self.port, TRY_SECONDS)
+        headers = {_FLAVOR: "Google", "Host": "metadata.google.internal"}
         try:
-            headers = {_FLAVOR: "Google", "Host": "metadata.google.internal"}
-            connection.request("GET", f"{self.prefix}/computeMetadata/v1/{path}", headers=headers)
-            answer = connection.getresponse()
-            body = whole(answer, _LARGEST_BYTES)
+            with Connection(self.host, self.port, TRY_SECONDS) as connection:
+                answer = connection.ask("GET", f"{self.prefix}/computeMetadata/v1/{path}", headers, _LARGEST_BYTES)
         except TimeoutError:
             raise self._silent() from None
-        except (ConnectionResetError, http.client.HTTPException) as error:
+        except (ConnectionResetError, AnswerError) as error:
             raise self._unreachable(error, CUT) from None
         except OSError as error:
             raise self._unreachable(error, "no_connection") from None
-        finally:
-            connection.close()
-        return self._judge(path, answer, body)
+        return self._judge(path, answer)
 
-    def _judge(self, path: str, answer: http.client.HTTPResponse, body: bytes) -> bytes | None:
+    def _judge(self, path: str, answer: Answer) -> bytes | None:
         code, answered = f"http_{answer.status}", f"the metadata server answered {answer.status}"
         if answer.status in _RETRIED:  # during maintenance they come without the header
             raise CloudError("internal", answered, code=code, hint=hints.AGAIN)
-        if answer.getheader(_FLAVOR) != "Google":
+        if answer.field(_FLAVOR) != "Google":
             text = f"the answer of {self.host} is not from Google's metadata server: {answer.status} without `{_FLAVOR}: Google`"
             raise CloudError("changed", text, code="not_google", hint=hints.METADATA)
-        if answer.status == http.client.OK:
-            return body
-        if answer.status == http.client.NOT_FOUND:
+        if answer.status == 200:
+            return answer.body
+        if answer.status == 404:
             return None
-        if answer.status == http.client.TOO_MANY_REQUESTS:
+        if answer.status == 429:
             text = "the metadata server throttles this machine: a program on it asks too often"
             raise CloudError("throttled", text, code=code, hint=hints.AGAIN)
-        if answer.status == http.client.FORBIDDEN:
+        if answer.status == 403:
             text = f"the metadata server refuses `{path.partition('?')[0]}`: a proxy adds X-Forwarded-For, or a cluster conceals metadata"
             raise CloudError("denied", text, code=code, hint="run costguard on the machine itself, without a proxy")
         raise CloudError("internal", answered, code=code, hint=hints.AGAIN)
@@ -136,7 +132,9 @@ class Metadata:
         return CloudError("unreachable", text, code="timeout", hint=hint)
 
     def _unreachable(self, error: Exception, code: str) -> CloudError:
-        reason = getattr(error, "strerror", None) or type(error).__name__
+        reason = getattr(error, "strerror", None) or (
+            f"it {error}" if isinstance(error, AnswerError) else type(error).__name__
+        )
         text = f"the metadata server at {self.host} cannot be reached ({reason})"
         return CloudError("unreachable", text, code=code, hint=hints.AGAIN)
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from costguard.cloud.api import Sent, Trouble
 from costguard.cloud.errors import line
-from costguard.cloud.http import retry_after
+from costguard.cloud.plain import retry_after
 from costguard.masking import mask
 from costguard.tasks.api import SchedulerError
 from costguard_kubernetes.kinds import at

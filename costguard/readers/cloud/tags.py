@@ -5,7 +5,6 @@
 """
 
 from collections.abc import Mapping
-from datetime import datetime
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -70,6 +69,10 @@ def _value(name: str, text: str) -> float | None:
 
 def _moment(text: str) -> float | None:
     """A date with its offset, in seconds since the epoch; None for what is none."""
+    if not text:
+        return None
+    from datetime import datetime  # here: a machine without such a tag does not load it
+
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -6,6 +6,7 @@ redirect followed; an answer may have 1 MiB and takes no longer than its time.
 
 from typing import NamedTuple
 
+from costguard.answers import AnswerError, parse
 from costguard.readers.host.listening import make_socket
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
@@ -13,22 +14,20 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
+    from costguard.answers import Answer
+
 LIMIT_BYTES = 1 << 20
 """Of a page: eight engines of one server say some 500 kB."""
 
 WITHIN_SECONDS = 30.0
 """For an answer: two or three looks."""
 
-_HEAD_BYTES = 1 << 13
 _READ_BYTES = 1 << 16
 RESTS_SECONDS = 30.0
 """A server that was just seen at work is asked again after this time: what it does counts for longer than that."""
 
 TURNS = 16
 """So often a request goes on when something comes; then it waits for the next look, so that a server that drips costs nothing."""
-
-_CHUNKS = 4096
-"""Of one answer; more are no page but an attempt to take time."""
 
 
 class PageError(Exception):
@@ -141,6 +140,9 @@ class Page:
             found = self._go_on()
         except OSError as error:
             self._fail(error)
+        except AnswerError as error:
+            self.close()
+            raise PageError(str(error)) from error
         except PageError:
             self.close()
             raise
@@ -149,11 +151,11 @@ class Page:
                 self.close()
                 raise PageError("does not answer")
             return None
-        (status, body, kept), asked = found, self._asked
+        asked = self._asked
         self._asked, self._used = None, True
-        if not (kept and self._keep):
+        if not (found.kept and self._keep):
             self.close()
-        return Fetched(status, body, asked)
+        return Fetched(found.status, found.body, asked)
 
     def _fail(self, error: OSError) -> None:
         import errno
@@ -189,13 +191,13 @@ class Page:
         except BlockingIOError:  # under way
             return
 
-    def _go_on(self) -> tuple[int, bytes, bool] | None:
-        """Send, or read what is there. Raises OSError and PageError."""
+    def _go_on(self) -> "Answer | None":
+        """Send, or read what is there. Raises OSError, AnswerError and PageError."""
         if self._left:
             self._send()
             return None
         assert self._socket is not None  # while a request is under way
-        while len(self._raw) <= self._limit + _HEAD_BYTES:
+        while True:
             try:
                 data = self._socket.recv(_READ_BYTES)
             except self._waits:
@@ -210,7 +212,6 @@ class Page:
             self._raw += data
             if (found := parse(self._raw, closed=not data, limit=self._limit)) is not None:
                 return found
-        raise PageError(f"sends more than {self._limit >> 10} kB")
 
     def _send(self) -> None:
         """Send what is left of the request, once the connection stands. Raises OSError and PageError."""
@@ -255,69 +256,3 @@ class Page:
         except OSError:
             return False
         return True
-
-
-def parse(raw: bytes, *, closed: bool, limit: int) -> tuple[int, bytes, bool] | None:
-    """The status, the body, and whether the connection can be kept; None while something is missing. Raises PageError."""
-    if raw[:5] != b"HTTP/"[: len(raw)]:
-        raise PageError("does not speak HTTP")
-    head, end, body = raw.partition(b"\r\n\r\n")
-    if not end:
-        if closed or len(raw) > _HEAD_BYTES:
-            raise PageError("closes the connection without an answer" if closed else "does not speak HTTP")
-        return None
-    first, *lines = head.split(b"\r\n")
-    words = first.split(None, 2)
-    if len(words) < 2 or not words[1].isdigit() or len(words[1]) != 3:
-        raise PageError("does not speak HTTP")
-    status = int(words[1])
-    fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
-    kept = words[0] == b"HTTP/1.1" and fields.get(b"connection", b"").lower() != b"close"
-    if status in (204, 304):
-        return status, b"", kept
-    if fields.get(b"transfer-encoding", b"").lower() == b"chunked":
-        whole = _chunked(body, limit)
-    elif b"content-length" in fields:
-        whole = _measured(body, fields[b"content-length"], limit)
-    else:
-        whole, kept = (body if closed else None), False
-    if whole is not None:
-        return status, whole, kept
-    if closed:
-        raise PageError("closes the connection in the middle of its answer")
-    return None
-
-
-def _measured(body: bytes, length: bytes, limit: int) -> bytes | None:
-    if not length.isdigit() or len(length) > 15:
-        raise PageError("does not speak HTTP")
-    size = int(length)
-    if size > limit:
-        raise PageError(f"sends more than {limit >> 10} kB")
-    return body[:size] if len(body) >= size else None
-
-
-def _chunked(body: bytes, limit: int) -> bytes | None:
-    parts: list[bytes] = []
-    at = size = 0
-    for _ in range(_CHUNKS):
-        end = body.find(b"\r\n", at, at + 64)
-        if end < 0:
-            if len(body) - at > 64:
-                raise PageError("does not speak HTTP")
-            return None
-        try:
-            length = int(body[at:end].partition(b";")[0], 16)
-        except ValueError as error:
-            raise PageError("does not speak HTTP") from error
-        size += length
-        if length < 0 or size > limit:
-            raise PageError(f"sends more than {limit >> 10} kB")
-        at = end + 2
-        if length == 0:
-            return b"".join(parts) if len(body) >= at + 2 else None
-        if len(body) < at + length + 2:
-            return None
-        parts.append(body[at : at + length])
-        at += length + 2
-    raise PageError("sends its page in too many pieces")

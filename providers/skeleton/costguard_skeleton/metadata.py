@@ -1,15 +1,14 @@
 """The metadata service: asked through the standard library, without proxies and redirects, within a second or two."""
 
-import http.client
 import json
 import os
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
+from costguard.answers import AnswerError
 from costguard.cloud.api import CloudError, Site
 from costguard.cloud.errors import no_answer, unreachable
-from costguard.cloud.http import Connection, whole
+from costguard.cloud.plain import Connection, address
 
 from . import errors
 
@@ -31,23 +30,21 @@ def ask(site: Site, path: str) -> dict[str, Any]:
 
 def call(method: str, url: str, headers: Mapping[str, str], within: float) -> dict[str, Any]:
     """One request with one limit for the whole of it; the API of this cloud speaks the same way."""
-    where, doing = urlsplit(url), f"{method} {os.path.basename(urlsplit(url).path)}"
-    connection = Connection(where.hostname or "", where.port or 80, max(0.1, within))
-    try:
+    place, mark, query = url.partition("?")
+    doing, where = f"{method} {os.path.basename(place)}", address(place)
+    if where is None:
+        raise unreachable(errors.CLOUD, doing, "this is no address of a metadata service")
+    with Connection(where[0], where[1], max(0.1, within)) as connection:
         try:
             connection.connect()
-        except (OSError, http.client.HTTPException) as error:
+        except OSError as error:
             raise unreachable(errors.CLOUD, doing, error) from error
         try:
-            connection.request(method, where.path + (f"?{where.query}" if where.query else ""), headers=dict(headers))
-            answer = connection.getresponse()
-            body = whole(answer, _LARGEST_BYTES)
-        except (OSError, http.client.HTTPException) as error:
+            answer = connection.ask(method, where[2] + mark + query, headers, _LARGEST_BYTES)
+        except (OSError, AnswerError) as error:
             raise no_answer(doing, error) from error
-    finally:
-        connection.close()
     try:
-        found = json.loads(body)
+        found = json.loads(answer.body)
     except ValueError:
         found = None
     if answer.status != 200:

@@ -184,3 +184,35 @@ def test_the_least_policy_can_be_printed(name: str) -> None:
     assert shown["actions"] == ["stop"]
     assert all(right["name"] in shown["policy"] for right in shown["permissions"] if right["needed"])
     assert shown["commands"].startswith(f"costguard permissions {name} --action stop --policy > ")
+
+
+READER = """\
+import atexit, sys
+atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr))
+from costguard.readers.cloud.reader import main
+sys.exit(main())
+"""
+NEVER_RESIDENT = {
+    "ssl", "http", "email", "urllib.parse", "ipaddress", "unicodedata", "threading", "random", "datetime", "logging", "subprocess",
+    "boto3", "google", "azure",
+}  # fmt: skip
+
+
+def test_the_resident_reader_loads_nothing_heavy(rented: Rented, request: pytest.FixtureRequest) -> None:
+    """It stays beside a training job for weeks: TLS and the parser of mail alone were 4 MB of it."""
+    plug_in = request.node.callspec.params["rented"]
+    place = {
+        "providers": [f"{plug_in}=costguard_{plug_in}"],
+        "cloud": rented.cloud,
+        "host": {"sysfs": rented.sysfs, "procfs": rented.procfs, "stands_for_host": True},
+    }
+    lines = [json.dumps({"place": place}), *(f'{{"read":{number}}}' for number in (1, 2)), ""]
+    done = subprocess.run(
+        [sys.executable, "-c", READER], input="\n".join(lines), env={**os.environ, **rented.environ},
+        capture_output=True, text=True, timeout=PATIENCE, check=True,
+    )  # fmt: skip
+    found = json.loads(done.stdout.splitlines()[-1])
+    assert found["identity"], done.stdout
+    assert found["asks"] == []
+    assert "error" not in found
+    assert not NEVER_RESIDENT & set(done.stderr.split())

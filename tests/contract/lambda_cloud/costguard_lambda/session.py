@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from costguard import __version__
 from costguard.cloud.api import CloudError, Site, Ticket
 from costguard.cloud.errors import no_answer, unreachable
-from costguard.cloud.http import retry_after
+from costguard.cloud.plain import retry_after
 from costguard.cloud.retry import LateError, bounded, until
 
 from . import errors

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator
 import pytest
 import trustme
 
+from costguard.answers import parse
 from costguard.readers.host import page as module
-from costguard.readers.host.page import Fetched, Page, PageError, is_loopback, parse
+from costguard.readers.host.page import Fetched, Page, PageError, is_loopback
 from tests.unit.readers.host.servers import WITHIN, Script, Server, flood, page, raw, silence
 
 Serve = Callable[[Script], Server]
@@ -254,4 +255,4 @@ def test_an_answer_may_come_in_any_pieces(size: int) -> None:
     """Whatever part of it has come, it is either complete or not."""
     whole = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n\r\n"
     found = parse(whole[:size], closed=False, limit=100)
-    assert found == ((200, b"ab", True) if size >= len(whole) else None)
+    assert (found and found[:3]) == ((200, b"ab", True) if size >= len(whole) else None)
