@@ -19,6 +19,9 @@ COMMON = (
 """What most people set; ``settings`` takes every other option."""
 
 _BLOCK = re.compile(r'^variable "\w+" \{\n.*?^\}\n', re.MULTILINE | re.DOTALL)
+_CHECKS = re.compile(r"\n\n  validation \{\n.*?^  \}", re.MULTILINE | re.DOTALL)
+"""Of a variable that is handed on: the inner module makes them."""
+
 _OWN = ('variable "extra"', 'variable "settings"')
 """Those that each cloud's module sets itself."""
 
@@ -79,7 +82,7 @@ def document(machine: str) -> str:
     rest = _REST.replace("OWN", f"{top}, {own}").replace(
         "FLAT", ", ".join(name_of(o) for o in options if "." not in o.path) + ", " + flat
     )
-    handed = "".join(f"\n{block}" for block in _BLOCK.findall(machine) if not block.startswith(_OWN))
+    handed = "".join(f"\n{_CHECKS.sub('', block)}" for block in _BLOCK.findall(machine) if not block.startswith(_OWN))
     return _HEAD + "".join(_variable(option) for option in options) + rest + handed + "".join(_map(options))
 
 
