@@ -12,7 +12,7 @@ from rich.text import Text
 from costguard.cli.render import clean, whole
 from costguard.engine.deeds import DEEDS, deed_of
 from costguard.engine.reasons import REASONS
-from costguard.engine.words import duration, percent, several
+from costguard.engine.words import date_and_second, duration, percent, several
 from costguard.history.keepers import Keeper
 from costguard.history.query import Day, Event, GpuSpan
 from costguard.history.savings import Off
@@ -132,7 +132,7 @@ def _incidents(incidents: Sequence[IncidentSummary]) -> Table:
         outcome = Text(clean(incident.words), style=COLOURS.get(incident.result, ""))
         if lost := incident.undelivered:
             outcome.append(f" ({lost} of {several(incident.delivered + lost, 'message')} reached nobody)", "red")
-        table.add_row(_moment(incident.opened), clean(incident.id), what, outcome)
+        table.add_row(date_and_second(incident.opened), clean(incident.id), what, outcome)
     return table
 
 
@@ -144,7 +144,7 @@ def _keepers(kept: Sequence[Keeper]) -> Table:
     table = _table(fixed=2)
     for one in list(reversed(kept))[:20]:
         lasted = "end not recorded" if one.ended is None else f"for {duration(one.ended - one.begun)}"
-        table.add_row(_moment(one.begun), lasted, clean(one.words), clean(one.by))
+        table.add_row(date_and_second(one.begun), lasted, clean(one.words), clean(one.by))
     return table
 
 
@@ -158,7 +158,7 @@ def _messages(events: Sequence[Event]) -> Table:
     ]
     for event in reversed(rows[-20:]):
         became = [] if event.kind == "delivery" else ends.get(str(event.data.get("effect")), [])
-        table.add_row(_moment(event.wall), "\n".join([clean(_other(event)), *map(clean, became)]))
+        table.add_row(date_and_second(event.wall), "\n".join([clean(_other(event)), *map(clean, became)]))
     return table
 
 
@@ -196,7 +196,7 @@ def incident_view(
         *([f"task      {clean(head.task)}"] if head.task else []),
         f"machine   {clean(head.machine)}" + (f" ({clean(head.instance)})" if not head.task else ""),
         f"reason    {reason}{owner}; {_deed(head.action)}, {mode}",
-        f"opened    {_moment(head.opened)}, last entry {_moment(head.last)} (all times {_zone()})",
+        f"opened    {date_and_second(head.opened)}, last entry {date_and_second(head.last)} (all times {_zone()})",
         f"ended     {clean(head.words)}" + (f"; proof: {clean(head.proof)}" if head.proof else ""),
         f"people    {several(head.delivered, 'message')} delivered{_lost(head)}",
         f"source    {path}",
@@ -247,10 +247,6 @@ def _table(header: str = "", fixed: int = 0) -> Table:
     if fixed:
         table.add_column(overflow="fold", ratio=1)
     return table
-
-
-def _moment(wall: float) -> str:
-    return strftime("%Y-%m-%d %H:%M:%S", localtime(wall))
 
 
 def _date(wall: float) -> str:

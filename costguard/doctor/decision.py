@@ -12,6 +12,7 @@ from costguard.engine.events import Devices, Tick
 from costguard.engine.machine import step
 from costguard.engine.observation import Observation
 from costguard.engine.saved import initial
+from costguard.engine.words import date
 
 
 def gpus(report: Mapping[str, Any] | None, answer: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
@@ -70,7 +71,7 @@ def checks(
             standalone = f"set standalone = true in [senses.{veto['source']}] if nothing is scheduled here"
             yield bad(text, standalone if veto.get("lets_go") else "remove it when the machine may be stopped again")
     for hold in report["holds"]:
-        until = time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(hold["until"])) if hold["until"] else "?"
+        until = date(hold["until"]) if hold["until"] else "?"
         yield note(
             f"held by {hold['owner']} until {until}: {hold['reason']}",
             "its owner or root can end it: `costguard release`",

@@ -1,7 +1,6 @@
 """The channels of messages, as far as a look can tell: nothing is sent."""
 
 import os
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ from costguard.cloud.api import CloudError
 from costguard.config.addresses import Lack, gets_warnings
 from costguard.config.values import REFERENCE
 from costguard.doctor.finding import CheckResult, bad, note, ok, warn
-from costguard.engine.words import duration, several
+from costguard.engine.words import date, duration, several
 from costguard.history import FILE, query
 from costguard.history.deliveries import LastDelivery, last_deliveries
 from costguard.history.query import HistoryError
@@ -107,7 +106,9 @@ def _beyond(effective: Mapping[str, Any], name: str, last: LastDelivery, lack: L
         story = f"; `costguard history {last.incident}` tells the rest" if last.incident else ""
         since = " (this user may not see whether it was tested since)" if isinstance(test, PermissionError) else ""
         hint = f"correct it, then `sudo costguard notify test --channel {name}`{story}"
-        return warn(f"{name}: the last message, on {_date(last.failed)}, did not arrive{since}: {mask(last.why)}", hint)
+        return warn(
+            f"{name}: the last message, on {date(last.failed or 0.0)}, did not arrive{since}: {mask(last.why)}", hint
+        )
     return found or _tested(effective, name, test, last)
 
 
@@ -167,22 +168,20 @@ def _tested(
         return note(f"{name}: this user may not see whether it was tested", "`sudo costguard doctor` sees it")
     still = _still_tested(urls, test) if test is not None and test.arrived else False
     if test is not None and still:
-        return ok(f"{name}: a test arrived on {_date(test.at)}")
+        return ok(f"{name}: a test arrived on {date(test.at)}")
     if test is not None and still is None:
-        text = f"{name}: a test arrived on {_date(test.at)}; doctor cannot tell whether its address is still the one tested"
+        text = (
+            f"{name}: a test arrived on {date(test.at)}; doctor cannot tell whether its address is still the one tested"
+        )
         return note(text, try_it)
     if last.taken is not None and (test is None or last.taken > test.at) and _older(urls, last.taken):
         # no proof: since then the configuration may have named another place
-        return note(f"{name}: took a message on {_date(last.taken)}; never tested with these settings", try_it)
+        return note(f"{name}: took a message on {date(last.taken)}; never tested with these settings", try_it)
     if test is None:
         return warn(f"{name}: never tested with these settings, so it is unknown whether messages arrive", try_it)
     if not test.arrived:
-        return warn(f"{name}: the test of {_date(test.at)} did not arrive", try_it)
-    return warn(f"{name}: its address is not the one that was tested on {_date(test.at)}", try_it)
-
-
-def _date(at: float | None) -> str:
-    return time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(at))
+        return warn(f"{name}: the test of {date(test.at)} did not arrive", try_it)
+    return warn(f"{name}: its address is not the one that was tested on {date(test.at)}", try_it)
 
 
 def _older(reference: str, at: float) -> bool:

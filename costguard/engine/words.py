@@ -22,7 +22,17 @@ def duration(seconds: float) -> str:
 def clock(wall: float, now: float | None = None) -> str:
     """A date as local time of day with its zone, ``15:42 CET``; half a day or more away from ``now`` with its day."""
     far = now is not None and abs(wall - now) >= FAR_SECONDS
-    return time.strftime("%Y-%m-%d %H:%M %Z" if far else "%H:%M %Z", time.localtime(round(wall)))
+    return date(round(wall)) if far else time.strftime("%H:%M %Z", time.localtime(round(wall)))
+
+
+def date(wall: float) -> str:
+    """A local date with its zone, to the minute: ``2026-11-21 15:42 CET``."""
+    return time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(wall))
+
+
+def date_and_second(wall: float) -> str:
+    """A local date to the second, where the zone is named elsewhere: ``2026-11-21 15:42:07``."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall))
 
 
 def hour(wall: float) -> str:

@@ -1,10 +1,9 @@
 """A replay of many machines: rates per machine and month, the machines with most wrong stops, and when."""
 
-import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from costguard.engine.words import duration, several
+from costguard.engine.words import date, duration, several
 from costguard.replay.summary import ReplaySummary, Stop, total
 
 MONTH = 30 * 24.0
@@ -104,8 +103,7 @@ def words(machines: Sequence[MachineSummary], under: str) -> Iterator[str]:
         yield f"\nWrong stops{under}, and when work came back{_of(len(wrong), 'soonest first')}"
         width = max(len(stop.machine) for stop in wrong[:SHOWN])
     for stop in wrong[:SHOWN]:
-        date = time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(stop.at))
-        yield f"{stop.machine:<{width}}  {date}  {duration(stop.after)} later"
+        yield f"{stop.machine:<{width}}  {date(stop.at)}  {duration(stop.after)} later"
 
 
 def _of(count: int, order: str = "") -> str:

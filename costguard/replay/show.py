@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from costguard.engine.observation import Known
 from costguard.engine.policy import Policy
-from costguard.engine.words import duration, several
+from costguard.engine.words import date_and_second, duration, several
 from costguard.money import Rate, rate
 from costguard.replay import fleet
 from costguard.replay.levels import Levels
@@ -57,11 +57,6 @@ class PolicyRun(NamedTuple):
         return self.walked.decisions if self.walked is not None else ()
 
 
-def date(wall: float) -> str:
-    """Local date and time, as the recording has it."""
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall))
-
-
 def heading(name: str, recording: Recording) -> Iterator[str]:
     """What was recorded."""
     traces = recording.traces
@@ -70,7 +65,7 @@ def heading(name: str, recording: Recording) -> Iterator[str]:
         trace = traces[0]
         yield (
             f"{name}: {several(len(trace.devices), 'GPU')}, {several(recording.rows, 'row')}, "
-            f"{date(trace.times[0])} to {date(trace.times[-1])} ({duration(spans[0])}), a sample every {trace.interval:g} s; times are local, {time.strftime('%Z')}"
+            f"{date_and_second(trace.times[0])} to {date_and_second(trace.times[-1])} ({duration(spans[0])}), a sample every {trace.interval:g} s; times are local, {time.strftime('%Z')}"
         )
     else:
         yield f"{name}: {several(len(traces), 'machine')}, {several(recording.rows, 'row')}, {sum(spans) / 3600:.0f} machine-hours"
@@ -106,7 +101,9 @@ def never_stops(policy: Policy) -> str:
 
 def line(decision: TimelineEntry, machine: str = "") -> str:
     """One line of the time line."""
-    return f"{date(decision.wall)}  {machine + '  ' if machine else ''}{decision.kind:<9}  {decision.sentence}"
+    return (
+        f"{date_and_second(decision.wall)}  {machine + '  ' if machine else ''}{decision.kind:<9}  {decision.sentence}"
+    )
 
 
 def _hours(value: float) -> str:
@@ -258,7 +255,7 @@ def picture(levels: Levels, results: Sequence[PolicyRun]) -> Iterator[str]:
     yield f"load of the busiest GPU, one mark per {duration(slot)} ({NOT_SEEN} unknown, {STOPPED} stopped)"
     for start in range(0, count, WIDTH):
         marks = "".join(loads.get(i, NOT_SEEN) for i in range(start, min(count, start + WIDTH)))
-        yield f"  {date(times[0] + start * slot)[5:16]}  {marks}"
+        yield f"  {date_and_second(times[0] + start * slot)[5:16]}  {marks}"
         for result in results:
             stops = {int((stop.wall - times[0]) / slot) - start for stop in result.account.stops}
             if shown := "".join(STOPPED if i in stops else " " for i in range(len(marks))).rstrip():

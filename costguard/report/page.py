@@ -1,12 +1,11 @@
 """The report as one page: everything that it shows is in it, it runs nothing, and asks nobody for anything."""
 
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import costguard
 from costguard.engine.deeds import TASK, deed_of
 from costguard.engine.reasons import REASONS
-from costguard.engine.words import duration, percent, several
+from costguard.engine.words import date, duration, percent, several
 from costguard.history.query import Day
 from costguard.history.savings import Off
 from costguard.history.story import IncidentSummary
@@ -69,7 +68,7 @@ def _header(facts: Facts, title: str) -> Iterator[Child]:
         "p", f"{_period(facts.since, facts.until)}{where}. All times are in {times.zones(facts.since, facts.until)}."
     )
     yield tag(
-        "p", f"Written by costguard {costguard.__version__} from {facts.path} on {_date(facts.until)}.", class_="quiet"
+        "p", f"Written by costguard {costguard.__version__} from {facts.path} on {date(facts.until)}.", class_="quiet"
     )
 
 
@@ -162,8 +161,8 @@ def _machines_bill(facts: Facts) -> str:
         return ""
     if facts.until - facts.recorded < FRESH_SECONDS:
         cost = facts.price.source if facts.price else "its price is unknown"
-        return f"This machine: it was on at {_date(facts.recorded)} ({cost})."
-    words = f"Unknown: nothing was recorded after {_date(facts.recorded)}."
+        return f"This machine: it was on at {date(facts.recorded)} ({cost})."
+    words = f"Unknown: nothing was recorded after {date(facts.recorded)}."
     return f"{words} Only the cloud can say whether this machine is billed now: `costguard stop --verify RECEIPT`."
 
 
@@ -233,7 +232,7 @@ def _incidents(title: str, incidents: Sequence[IncidentSummary], none: str) -> I
         told += f", {one.in_doubt} perhaps" if one.in_doubt else ""
         told += f"; the warning reached {f'only {one.only}' if one.only else 'nobody'}" if one.unreached else ""
         rows.append(
-            (_date(one.opened), what, f"{TITLES.get(one.reason, one.reason)}{by}", one.words, one.proof, told, one.id)
+            (date(one.opened), what, f"{TITLES.get(one.reason, one.reason)}{by}", one.words, one.proof, told, one.id)
         )
     names = ("warned", "action", "why", "outcome", "proof", "messages", "incident")
     yield _table(names, rows, caption=_latest(rows, len(incidents)))
@@ -246,7 +245,7 @@ def _holds(facts: Facts) -> Iterator[Child]:
         yield tag("p", "Nobody held it.")
         return
     rows = [
-        (_date(band.begin), "holds now" if band.end >= facts.until else _date(band.end), duration(band.end - band.begin), band.words, band.detail or "none given")
+        (date(band.begin), "holds now" if band.end >= facts.until else date(band.end), duration(band.end - band.begin), band.words, band.detail or "none given")
         for band in facts.holds[: -LISTED - 1 : -1]
     ]  # fmt: skip
     yield _table(("from", "to", "length", "by", "reason"), rows, caption=_latest(rows, len(facts.holds)))
@@ -258,7 +257,7 @@ def _keepers(facts: Facts) -> Iterator[Child]:
         yield tag("p", "No sense kept the machine up when it would have been stopped.")
         return
     rows = [
-        (_date(one.begun), _date(one.ended) if one.ended else "not recorded", duration(one.ended - one.begun) if one.ended else "–", one.words, one.sense, one.by or "–")
+        (date(one.begun), date(one.ended) if one.ended else "not recorded", duration(one.ended - one.begun) if one.ended else "–", one.words, one.sense, one.by or "–")
         for one in facts.keepers[: -LISTED - 1 : -1]
     ]  # fmt: skip
     names = ("from", "to", "length", "by", "sense", "ended by")
@@ -274,7 +273,7 @@ def _unknown(facts: Facts) -> Iterator[Child]:
         "p", "A GPU that cannot be read never counts as idle: nothing is stopped meanwhile, and the bill goes on."
     )
     rows = [
-        (_date(one.begin), _date(one.end), facts.labels.get(one.gpu, one.gpu), duration(one.seconds))
+        (date(one.begin), date(one.end), facts.labels.get(one.gpu, one.gpu), duration(one.seconds))
         for one in facts.unknown
     ]
     caption = _latest(rows, len(rows) + facts.unknown_left_out)
@@ -321,9 +320,5 @@ def _load(share: float | None) -> str:
     return "unknown" if share is None else f"{share * 100:.0f} %"
 
 
-def _date(wall: float) -> str:
-    return time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(wall))
-
-
 def _period(since: float, until: float) -> str:
-    return f"{_date(since)} to {_date(until)}"
+    return f"{date(since)} to {date(until)}"
