@@ -52,7 +52,7 @@ class Asked(NamedTuple):
 class EndTaskFacts(NamedTuple):
     """What the plan needs; without ``case`` nobody could be asked, and ``trouble`` says why."""
 
-    case: rules.Case | None = None
+    case: rules.TaskCase | None = None
     trouble: tuple[Verdict, PlanFinding] | None = None
 
 
@@ -161,10 +161,10 @@ def _within(chosen: ChosenTask, step: str, call: Callable[[], T], seconds: float
         raise SchedulerError("internal", text, hint="report it with `costguard doctor --json`") from error
 
 
-def _case(context: Context, asked: Asked) -> rules.Case:
+def _case(context: Context, asked: Asked) -> rules.TaskCase:
     chosen, procfs = asked.chosen, context.host.procfs
     minors = {address: minor for minor, address in holders.addresses(procfs).items()}
-    return rules.Case(
+    return rules.TaskCase(
         scheduler=chosen.scheduler.name,
         task=chosen.task,
         facts=asked.facts,

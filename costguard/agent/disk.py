@@ -15,7 +15,7 @@ RETRY_SECONDS = 60.0
 HANGS = "the state directory does not respond; holds and deadlines may not survive a reboot"
 
 
-class Disk(Part[Done]):
+class CommitmentWriter(Part[Done]):
     """Keeps the newest commitments until they are written. ``report`` gets the subject *disk*."""
 
     def __init__(self, host: Host, state_dir: str, instance: str, report: Report) -> None:

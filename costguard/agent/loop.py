@@ -12,7 +12,7 @@ from costguard.agent import journal, task_words
 from costguard.agent.circumstances import Circumstances
 from costguard.agent.cloud_side import CloudSide
 from costguard.agent.config_checksum import checksum
-from costguard.agent.disk import Disk
+from costguard.agent.disk import CommitmentWriter
 from costguard.agent.gpu_side import GpuSide
 from costguard.agent.heartbeat import Heartbeat
 from costguard.agent.hooks import HookRunner
@@ -98,7 +98,7 @@ class Loop:
         self.config = config
         self.boot = boot
         self.configured = policy_from(config)
-        self.disk = Disk(host, config["paths"]["state"], boot.instance, self._trouble)
+        self.disk = CommitmentWriter(host, config["paths"]["state"], boot.instance, self._trouble)
         self.history = Recorder(host, config["paths"]["state"], boot, self._trouble)
         jitter = Jitter(boot.instance, attended=boot.attended)
         self.workers = Workers(host, config, jitter, self.history.delivery, boot.boot_id)

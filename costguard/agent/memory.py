@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from costguard.agent.disk import Disk
+from costguard.agent.disk import CommitmentWriter
 from costguard.agent.reader import HANDED
 from costguard.engine.policy import Policy
 from costguard.engine.saved import alike, commitments, dump, initial, load, promised
@@ -85,7 +85,7 @@ class Memory:
     """Saves what changed, no more often than needed. ``report`` gets the subjects *state* and *commitments*."""
 
     def __init__(
-        self, host: Host, disk: Disk, config: Mapping[str, Any], policy: Policy, now: float, report: Report
+        self, host: Host, disk: CommitmentWriter, config: Mapping[str, Any], policy: Policy, now: float, report: Report
     ) -> None:
         self._host, self._disk, self._report, self._version = host, disk, report, str(config.get("version"))
         self.plan_basis = plan_basis(config)

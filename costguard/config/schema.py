@@ -70,7 +70,7 @@ class Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class Deadline(Section):
+class DeadlineSection(Section):
     """The machine ends at the earliest of these, after a warning; work cancels that unless `stop_busy`.
 
     A deadline that passes during work is reported daily; its warning begins when work has been over for five minutes.
@@ -172,7 +172,7 @@ else:
     _PlugIns = CLOUDS.tables(Section, option)
 
 
-class Cloud(_PlugIns):
+class CloudSection(_PlugIns):
     """The cloud that this machine is rented from, and what `stop`, `terminate` and `hibernate` may do there."""
 
     provider: str = option(
@@ -615,10 +615,10 @@ class Settings(Section):
         allowed=f"{DURATION}, more than 0; or off: all of it counts",
         gt=0,
     )
-    deadline: Deadline = Deadline()
+    deadline: DeadlineSection = DeadlineSection()
     hold: HoldSection = HoldSection()
     actions: Actions = Actions()
-    cloud: Cloud = Cloud()
+    cloud: CloudSection = CloudSection()
     task: TaskSection = TaskSection()
     sink: Sink = Sink()
     hooks: Hooks = Hooks()

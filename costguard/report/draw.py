@@ -60,10 +60,10 @@ MISSING_HATCH = ".."
 
 def picture(timeline: Timeline, width: float, palette: Palette) -> Canvas:
     """The picture for ``width`` pixels of a screen."""
-    return Drawing(timeline, width, palette).canvas
+    return TimelineDrawing(timeline, width, palette).canvas
 
 
-class Drawing:
+class TimelineDrawing:
     """One picture, on a ``canvas``."""
 
     def __init__(self, timeline: Timeline, width: float, palette: Palette) -> None:

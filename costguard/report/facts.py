@@ -48,7 +48,7 @@ class Stretch(NamedTuple):
     gpus: tuple[GpuSpan, ...]
 
 
-class Facts(NamedTuple):
+class ReportFacts(NamedTuple):
     """Everything. Dates are seconds since the epoch; amounts of money are made of ``price`` and ``off``."""
 
     path: str
@@ -86,7 +86,7 @@ def read(
     price: Rate | None,
     machine: str = "",
     limit: float | None = None,
-) -> Facts:
+) -> ReportFacts:
     """From the history; of each stop that a dry run only told ``limit`` seconds count as money. Raises sqlite3.Error."""
     found = query.events(database, since - LOOK_BACK_SECONDS)
     recent = query.events(database, since)
@@ -100,7 +100,7 @@ def read(
     holds = [band for band in bands.found(found, begin, now) if band.kind == bands.HOLD]
     spans = summary.stayed_up(database, recent, begin, now)
     kept = tuple(one for one in keepers(found) if one.begun >= begin or (one.ended or 0.0) >= begin)
-    return Facts(
+    return ReportFacts(
         path, machine or (last.machine if last else ""), last.instance if last else "", begin, now,
         tuple(query.days(database, since, now)), savings.off_by_day(recent, since), price, tuple(summaries(recent)),
         tuple(holds), kept, unknown, left_out, tuple(_stretches(database, begin, now)), bands.labels([*query.newest(database, bands.NAMING, 1), *found]),

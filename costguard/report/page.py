@@ -10,7 +10,7 @@ from costguard.history.query import Day
 from costguard.history.savings import Off
 from costguard.history.story import IncidentSummary
 from costguard.report import style, times
-from costguard.report.facts import FRESH_SECONDS, UNPROVEN, Facts
+from costguard.report.facts import FRESH_SECONDS, UNPROVEN, ReportFacts
 from costguard.report.markup import Child, Element, inline, prose, tag, written
 from costguard.report.palette import VARIABLES
 
@@ -27,7 +27,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 """Of the page for itself: whatever stood in it, nothing would run and nothing be asked for."""
 
 
-def page(facts: Facts, pictures: Sequence[str], why_none: str = "") -> str:
+def page(facts: ReportFacts, pictures: Sequence[str], why_none: str = "") -> str:
     """The page; ``pictures``: the wide and the narrow one as SVG, or none, with the reason."""
     title = f"{_guarded(facts)}: GPU use, stops and cost"
     head = tag(
@@ -44,7 +44,7 @@ def page(facts: Facts, pictures: Sequence[str], why_none: str = "") -> str:
     return written(tag("html", head, body, lang="en"))
 
 
-def _guarded(facts: Facts) -> str:
+def _guarded(facts: ReportFacts) -> str:
     """What this is the record of: the last task that was guarded, else the machine."""
     machine = facts.machine or "This machine"
     task = next((one.task for one in reversed(facts.incidents) if one.task), "")
@@ -61,7 +61,7 @@ def _style() -> Element:
     return found
 
 
-def _header(facts: Facts, title: str) -> Iterator[Child]:
+def _header(facts: ReportFacts, title: str) -> Iterator[Child]:
     yield tag("h1", title)
     where = f" (instance {facts.instance})" if facts.instance and facts.instance != facts.machine else ""
     yield tag(
@@ -72,7 +72,7 @@ def _header(facts: Facts, title: str) -> Iterator[Child]:
     )
 
 
-def _parts(facts: Facts, pictures: Sequence[str], why_none: str) -> Iterator[Child]:
+def _parts(facts: ReportFacts, pictures: Sequence[str], why_none: str) -> Iterator[Child]:
     if facts.empty:
         yield prose(
             "p",
@@ -102,7 +102,7 @@ SHOWN_SECONDS = 180.0
 # -- figures ---------------------------------------------------------------------------------------------------
 
 
-def _figures(facts: Facts) -> Iterator[Child]:
+def _figures(facts: ReportFacts) -> Iterator[Child]:
     sums: list[float] = [sum(column) for column in zip(*(day[1:] for day in facts.days), strict=True)] or [0.0] * 4
     off = sum(part.seconds for part in facts.off.values())
     shown = [
@@ -123,7 +123,7 @@ def _figures(facts: Facts) -> Iterator[Child]:
     yield prose("p", "".join(_rule(facts)), class_="quiet")
 
 
-def _rule(facts: Facts) -> Iterator[str]:
+def _rule(facts: ReportFacts) -> Iterator[str]:
     """What the amounts rest on, or why there are none."""
     if facts.price is None:
         yield "No price was recorded, so all money is unknown: set price_per_hour, or use --price 2.50."
@@ -134,7 +134,7 @@ def _rule(facts: Facts) -> Iterator[str]:
         yield "Live mode: the hours for which the machine stayed up after stops that a dry run only told, at the same price, up to saving_limit of each."
 
 
-def _saved(parts: Iterable[Off], facts: Facts) -> str:
+def _saved(parts: Iterable[Off], facts: ReportFacts) -> str:
     found = list(parts)
     if not found:
         return "nothing" if facts.price else "unknown"
@@ -146,7 +146,7 @@ def _hours(seconds: float) -> str:
     return f"{seconds / 3600.0:.1f} h" if seconds >= 180.0 or seconds < 1.0 else duration(seconds)
 
 
-def _still_billed(facts: Facts) -> Iterator[Child]:
+def _still_billed(facts: ReportFacts) -> Iterator[Child]:
     yield tag("h2", "What is still billed")
     lines = [line for line in (_machines_bill(facts), _last_stops_bill(facts)) if line]
     lines += [f"After a stop: {text}." for text in facts.bills]
@@ -156,7 +156,7 @@ def _still_billed(facts: Facts) -> Iterator[Child]:
         yield tag("p", "Unknown: the history says nothing about it.")
 
 
-def _machines_bill(facts: Facts) -> str:
+def _machines_bill(facts: ReportFacts) -> str:
     if facts.recorded is None:
         return ""
     if facts.until - facts.recorded < FRESH_SECONDS:
@@ -166,7 +166,7 @@ def _machines_bill(facts: Facts) -> str:
     return f"{words} Only the cloud can say whether this machine is billed now: `costguard stop --verify RECEIPT`."
 
 
-def _last_stops_bill(facts: Facts) -> str:
+def _last_stops_bill(facts: ReportFacts) -> str:
     last = facts.incidents[-1] if facts.incidents else None
     if last is None or last.mode != "live" or last.result not in UNPROVEN:
         return ""
@@ -176,7 +176,7 @@ def _last_stops_bill(facts: Facts) -> str:
 # -- the picture -----------------------------------------------------------------------------------------------
 
 
-def _picture(facts: Facts, pictures: Sequence[str], why_none: str) -> Iterator[Child]:
+def _picture(facts: ReportFacts, pictures: Sequence[str], why_none: str) -> Iterator[Child]:
     yield tag("h2", "Load, threshold and decisions")
     if not pictures:
         yield prose("p", f"There is no picture here: {why_none or 'it was not drawn'}. The tables below say the same.")
@@ -239,7 +239,7 @@ def _incidents(title: str, incidents: Sequence[IncidentSummary], none: str) -> I
     yield prose("p", "`costguard history INCIDENT` tells one in detail.", class_="quiet")
 
 
-def _holds(facts: Facts) -> Iterator[Child]:
+def _holds(facts: ReportFacts) -> Iterator[Child]:
     yield tag("h2", "Holds")
     if not facts.holds:
         yield tag("p", "Nobody held it.")
@@ -251,7 +251,7 @@ def _holds(facts: Facts) -> Iterator[Child]:
     yield _table(("from", "to", "length", "by", "reason"), rows, caption=_latest(rows, len(facts.holds)))
 
 
-def _keepers(facts: Facts) -> Iterator[Child]:
+def _keepers(facts: ReportFacts) -> Iterator[Child]:
     yield tag("h2", "Kept up though its GPUs were idle")
     if not facts.keepers:
         yield tag("p", "No sense kept the machine up when it would have been stopped.")
@@ -264,7 +264,7 @@ def _keepers(facts: Facts) -> Iterator[Child]:
     yield _table(names, rows, caption=_latest(rows, len(facts.keepers)))
 
 
-def _unknown(facts: Facts) -> Iterator[Child]:
+def _unknown(facts: ReportFacts) -> Iterator[Child]:
     yield tag("h2", "Unknown times")
     if not facts.unknown:
         yield tag("p", "Every GPU could be read whenever it was looked at.")
@@ -280,7 +280,7 @@ def _unknown(facts: Facts) -> Iterator[Child]:
     yield _table(("from", "to", "GPU", "unknown for"), rows, numbers=1, caption=caption)
 
 
-def _days(facts: Facts) -> Iterator[Child]:
+def _days(facts: ReportFacts) -> Iterator[Child]:
     yield tag("h2", "Hours of each day")
     names = ["day", "worked", "quiet", "unknown", "not recorded", "off", "cost of quiet hours", "saved"]
     yield _table(
@@ -288,14 +288,14 @@ def _days(facts: Facts) -> Iterator[Child]:
     )
 
 
-def _day(day: Day, off: Off | None, facts: Facts) -> tuple[str, ...]:
+def _day(day: Day, off: Off | None, facts: ReportFacts) -> tuple[str, ...]:
     away = off.seconds if off else 0.0
     hours = (day.works, day.quiet, day.unknown, max(0.0, day.unwatched - away), away)
     cost = facts.price.words(day.quiet) if facts.price else "unknown"
     return (day.date, *map(_hours, hours), cost, _saved([off] if off else [], facts))
 
 
-def _table_of_loads(facts: Facts) -> Iterator[Child]:
+def _table_of_loads(facts: ReportFacts) -> Iterator[Child]:
     """The picture for those who do not see it."""
     if not facts.stretches:
         return

@@ -33,7 +33,7 @@ WHERE start > :since - :quarter AND start < :until GROUP BY share ORDER BY share
 """
 
 
-class Slot(NamedTuple):
+class TimeSlot(NamedTuple):
     """One GPU in one slot: seconds known and unknown; loads from 0 to 1, all None where nothing was read."""
 
     known: float = 0.0
@@ -54,7 +54,7 @@ class Slot(NamedTuple):
         return self.known + self.unknown > 0.0
 
 
-NOTHING = Slot()
+NOTHING = TimeSlot()
 
 
 class Share(NamedTuple):
@@ -75,7 +75,7 @@ class Lane(NamedTuple):
 
     key: str
     label: str
-    slots: tuple[Slot, ...]
+    slots: tuple[TimeSlot, ...]
 
 
 class Timeline(NamedTuple):
@@ -115,7 +115,7 @@ def read(
     until = max(until, since + MINUTE)
     width = max(1, math.ceil((until - since) / MINUTE / slots)) * MINUTE
     count = math.ceil((until - since) / width)
-    found: dict[str, list[Slot]] = {}
+    found: dict[str, list[TimeSlot]] = {}
     for gpu, slot, *values in database.execute(_LOADS, {"since": since, "until": until, "width": width}):
         if isinstance(gpu, str) and 0 <= slot < count:
             found.setdefault(gpu, [NOTHING] * count)[slot] = _slot(values)
@@ -160,20 +160,20 @@ def _recorded(shares: Sequence[Share], covered: Sequence[tuple[float, float]]) -
             yield Share(begin, end, share.works * part, share.quiet * part, share.unknown * part)
 
 
-def _slot(values: Sequence[object]) -> Slot:
+def _slot(values: Sequence[object]) -> TimeSlot:
     """A row of the file, which may be anything; a load that is none counts as not read."""
     known, unknown, low, weighted, seconds, high = [bands.number(value) for value in values]
     read_for = max(0.0, known or 0.0)
     if low is None or high is None or weighted is None or not seconds or not read_for:
-        return Slot(0.0, max(0.0, unknown or 0.0) + read_for)
-    return Slot(read_for, max(0.0, unknown or 0.0), _share(low), _share(weighted / seconds), _share(high))
+        return TimeSlot(0.0, max(0.0, unknown or 0.0) + read_for)
+    return TimeSlot(read_for, max(0.0, unknown or 0.0), _share(low), _share(weighted / seconds), _share(high))
 
 
 def _share(load: float) -> float:
     return min(1.0, max(0.0, load))
 
 
-def _spread(slots: list[Slot], width: float) -> list[Slot]:
+def _spread(slots: list[TimeSlot], width: float) -> list[TimeSlot]:
     """Time counts in the minute in which it ended: what is longer than its slot began in an empty one before."""
     found = list(slots)
     for number in range(len(found) - 1, 0, -1):

@@ -19,7 +19,7 @@ class GpuHolder(NamedTuple):
     ours: bool | None
 
 
-class Case(NamedTuple):
+class TaskCase(NamedTuple):
     """Everything a plan needs.
 
     ``judged``: the GPUs whose idleness ends the task, none before the first reading. ``beside``: how many others this machine
@@ -40,7 +40,7 @@ class Case(NamedTuple):
 Found = tuple[Verdict, PlanFinding]
 
 
-def plan(action: str, case: Case) -> Plan:
+def plan(action: str, case: TaskCase) -> Plan:
     """The gravest finding first. The bill is the machine's, and goes on."""
     found = [*_state(case), *_elsewhere(case), *_scope(case), *_holders(case), *case.facts.findings]
     verdict = worst(*(verdict for verdict, _ in found))
@@ -67,7 +67,7 @@ def plan(action: str, case: Case) -> Plan:
 _RANK: Mapping[Verdict, int] = {"go": 0, "consequences": 1, "another": 2, "failed": 3, "refuse": 4}
 
 
-def _ends(case: Case) -> PlanFinding:
+def _ends(case: TaskCase) -> PlanFinding:
     owner = case.facts.owner or case.task.owner
     whose = f" of {owner}" if owner else ""
     text = (
@@ -77,7 +77,7 @@ def _ends(case: Case) -> PlanFinding:
     return PlanFinding("task_ends", text)
 
 
-def _state(case: Case) -> Iterator[Found]:
+def _state(case: TaskCase) -> Iterator[Found]:
     said = f"{case.scheduler} says {case.facts.said}"
     if case.facts.state == "ended":
         yield "refuse", PlanFinding("task_ended", f"{case.task.words} has ended ({said}): nothing is left to end")
@@ -88,7 +88,7 @@ def _state(case: Case) -> Iterator[Found]:
         yield "refuse", PlanFinding("task_waits", text, "start costguard in the task itself, as docs/tasks.md shows")
 
 
-def _elsewhere(case: Case) -> Iterator[Found]:
+def _elsewhere(case: TaskCase) -> Iterator[Found]:
     if not case.facts.elsewhere:
         return
     text = f"{case.task.words} extends beyond what can be seen here: {case.facts.elsewhere}"
@@ -99,7 +99,7 @@ def _elsewhere(case: Case) -> Iterator[Found]:
         yield "refuse", PlanFinding("task_elsewhere", f"{text}, where it may be working, so it is not ended", hint)
 
 
-def _scope(case: Case) -> Iterator[Found]:
+def _scope(case: TaskCase) -> Iterator[Found]:
     """The GPUs that were judged must be the task's: with fewer its work is not seen, with more another's idleness would end it."""
     judged, given = case.judged, case.facts.gpus
     if not judged:
@@ -129,7 +129,7 @@ def _scope(case: Case) -> Iterator[Found]:
         yield "refuse", PlanFinding("task_scope", f"{text}: it is not ended", _SCOPE_HINT)
 
 
-def _holders(case: Case) -> Iterator[Found]:
+def _holders(case: TaskCase) -> Iterator[Found]:
     """Who holds which GPU, by the task of each process: the kernel's word beside the scheduler's."""
     judged = {device.key for device in case.judged}
     if not judged:

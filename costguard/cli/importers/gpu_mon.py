@@ -49,7 +49,7 @@ def read(path: str) -> Imported:
         plain = " ".join(str(error).replace("<string>", path).split())
         message = f"this is not a gpu_mon configuration: {plain}"
         raise wrong(path, [message], "correct it in the file; one of `costguard fill` itself ends in .toml") from error
-    found = _Reading(parser)
+    found = _GpuMonFile(parser)
     imported = found.imported()
     if found.problems:
         raise wrong(path, found.problems)
@@ -64,7 +64,7 @@ class _Work(NamedTuple):
     gpus: tuple[str, ...]
 
 
-class _Reading:
+class _GpuMonFile:
     """One file; ``problems`` are those that were found so far."""
 
     def __init__(self, parser: configparser.ConfigParser) -> None:

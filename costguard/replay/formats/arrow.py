@@ -63,7 +63,7 @@ def read_fast(
 
 def _read(source: Source, options: Options, progress: Progress | None, sizes: tuple[int, int]) -> Recording | None:
     table = Table(source, options)
-    reading: _Reading | None = None
+    reading: _PartlyRead | None = None
     try:
         for piece in _pieces(source, progress, sizes):
             if reading is None:
@@ -100,7 +100,7 @@ def _pieces(source: Source, progress: Progress | None, sizes: tuple[int, int]) -
         yield rest
 
 
-def _begin(table: Table, piece: bytes) -> "_Reading | None":
+def _begin(table: Table, piece: bytes) -> "_PartlyRead | None":
     """Learn the columns; None for what the library cannot read."""
     if b"\0" in piece or piece[:2] in {b"\xff\xfe", b"\xfe\xff"}:
         return None
@@ -113,7 +113,7 @@ def _begin(table: Table, piece: bytes) -> "_Reading | None":
     if len(cells_of(lines[skipped])) != columns.width:
         return None
     header = piece[_end_of_line(piece, skipped - 1) : _end_of_line(piece, skipped)] if table.has_header else b""
-    return _Reading(table, columns, lines[skipped:], skipped, header)
+    return _PartlyRead(table, columns, lines[skipped:], skipped, header)
 
 
 def _end_of_line(piece: bytes, number: int) -> int:
@@ -126,7 +126,7 @@ def _end_of_line(piece: bytes, number: int) -> int:
     return end
 
 
-class _Reading:
+class _PartlyRead:
     """Whole ticks in one rhythm, piece by piece."""
 
     def __init__(self, table: Table, columns: Columns, lines: list[str], skipped: int, header: bytes) -> None:

@@ -12,7 +12,7 @@ from costguard.config import load_effective
 from costguard.config.load import ConfigurationError, load
 from costguard.config.options import OPTIONS
 from costguard.config.plug_ins import CLOUDS
-from costguard.config.schema import Cloud, Section, Settings, option
+from costguard.config.schema import CloudSection, Section, Settings, option
 from costguard.config.show import as_json
 from costguard.config.sources import read_file
 from costguard.testing.contract import SHARED
@@ -40,7 +40,7 @@ def test_every_option_of_a_plug_in_is_one_of_the_configuration() -> None:
 
 def test_the_contract_knows_the_options_of_every_cloud() -> None:
     """A plug-in may not have one of the same name: it would hide it."""
-    assert set(Cloud.model_fields) - set(CLOUDS.installed) < SHARED
+    assert set(CloudSection.model_fields) - set(CLOUDS.installed) < SHARED
 
 
 @pytest.mark.parametrize("text", ["[cloud]\nscheduled_events = true\n", "[cloud.azure]\nscheduled_events = true\n"])

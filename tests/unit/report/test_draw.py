@@ -14,25 +14,25 @@ from PIL import Image
 from costguard.report import bands, canvas, draw, times
 from costguard.report.bands import Band
 from costguard.report.palette import DARK, LIGHT, VARIABLES, Palette
-from costguard.report.timeline import NOTHING, Lane, Share, Slot, Timeline
+from costguard.report.timeline import NOTHING, Lane, Share, Timeline, TimeSlot
 from tests.unit.report.conftest import Recorded
 
 SINCE = 1_795_000_000.0
 LONG = "a-very-long-host-name-that-somebody-chose-for-a-machine.of.a.department.example.org"
 
 
-def lane(number: int, slots: Sequence[Slot], name: str = "NVIDIA H100 80GB HBM3") -> Lane:
+def lane(number: int, slots: Sequence[TimeSlot], name: str = "NVIDIA H100 80GB HBM3") -> Lane:
     return Lane(f"k{number}", f"GPU {number} ({name})", tuple(slots))
 
 
-def read(load: float) -> Slot:
-    return Slot(60.0, 0.0, load / 2, load, min(1.0, load * 1.2))
+def read(load: float) -> TimeSlot:
+    return TimeSlot(60.0, 0.0, load / 2, load, min(1.0, load * 1.2))
 
 
-UNKNOWN = Slot(0.0, 60.0)
+UNKNOWN = TimeSlot(0.0, 60.0)
 
 
-def timeline(slots: Sequence[Slot], gpus: int = 1, *, hours: float = 6.0, **more: Any) -> Timeline:
+def timeline(slots: Sequence[TimeSlot], gpus: int = 1, *, hours: float = 6.0, **more: Any) -> Timeline:
     width = hours * 3600.0 / len(slots)
     lanes = tuple(lane(number, slots) for number in range(gpus))
     return Timeline(SINCE, SINCE + hours * 3600.0, width, more.pop("machine", "box"), lanes, **more)
@@ -118,7 +118,7 @@ def test_unknown_is_never_drawn_as_a_load(palette: Palette) -> None:
 def test_no_line_joins_what_was_read_before_and_after_an_unknown_time() -> None:
     """The columns of the unknown time, and of what nobody recorded, have no load in them."""
     image = pixels(timeline([*[read(0.5)] * 20, *[UNKNOWN] * 20, *[NOTHING] * 20, *[read(0.5)] * 20]))
-    drawing = draw.Drawing(timeline(MIXED), 420.0, LIGHT)
+    drawing = draw.TimelineDrawing(timeline(MIXED), 420.0, LIGHT)
     left, right = drawing._left, drawing._right
     columns = image[:, int(left + (right - left) * 0.27) : int(left + (right - left) * 0.73)]
     columns = columns[: int(drawing.canvas.height * 0.75)]  # above the legend
@@ -178,7 +178,7 @@ def holds(*stretches: tuple[float, float, str]) -> tuple[Band, ...]:
     return tuple(Band(bands.HOLD, SINCE + begin, SINCE + end, name) for begin, end, name in stretches)
 
 
-def rows(drawing: draw.Drawing) -> list[list[str]]:
+def rows(drawing: draw.TimelineDrawing) -> list[list[str]]:
     """Who holds, row by row."""
     return [[band.words for band in row] for row in drawing._held]
 
@@ -186,17 +186,17 @@ def rows(drawing: draw.Drawing) -> list[list[str]]:
 def test_two_holds_at_the_same_time_are_both_seen() -> None:
     """Each in a row of its own, with its name; the next one takes the first row that is free."""
     held = holds((0, 9000, "ann"), (6000, 12000, "bob"), (10000, 15000, "cy"))
-    drawing = draw.Drawing(timeline(MIXED, bands=held), 960.0, LIGHT)
+    drawing = draw.TimelineDrawing(timeline(MIXED, bands=held), 960.0, LIGHT)
     assert rows(drawing) == [["ann", "cy"], ["bob"]]
     assert {"ann", "bob", "cy"} <= {words for words, _ in drawing.canvas.texts}
     crowd = tuple(held[0]._replace(words=str(number)) for number in range(40))
-    assert len(rows(draw.Drawing(timeline(MIXED, bands=crowd), 960.0, LIGHT))) == draw.HOLD_ROWS
+    assert len(rows(draw.TimelineDrawing(timeline(MIXED, bands=crowd), 960.0, LIGHT))) == draw.HOLD_ROWS
 
 
 def test_holds_of_a_minute_in_a_row_are_each_seen_and_named() -> None:
     """One after the other in time, and as wide as a hair: by their times alone they would stand in one row, over each other."""
     held = holds((9000, 9010, "ann"), (9020, 9030, "bob"), (9040, 9050, "cy"))
-    drawing = draw.Drawing(timeline(MIXED, bands=held), 960.0, LIGHT)
+    drawing = draw.TimelineDrawing(timeline(MIXED, bands=held), 960.0, LIGHT)
     assert rows(drawing) == [["ann"], ["bob"], ["cy"]]
     assert {"ann", "bob", "cy"} <= {words for words, _ in drawing.canvas.texts}
 
@@ -216,7 +216,7 @@ def test_a_countdown_shows_when_it_ends_beyond_now() -> None:
     due = Timeline(
         SINCE, SINCE + 3600, 60.0, "box", (lane(0, [read(0.0)] * 60),), bands=(BUSY[-1]._replace(due=SINCE + 4200),)
     )
-    drawing = draw.Drawing(due, 420.0, LIGHT)
+    drawing = draw.TimelineDrawing(due, 420.0, LIGHT)
     assert drawing.end == SINCE + 4200
     assert "now" in {words for words, _ in drawing.canvas.texts}
     assert near(pixels(due), LIGHT.countdown, 20) > 20

@@ -14,7 +14,7 @@ from costguard.history import query, store
 from costguard.history.keepers import Keeper
 from costguard.money import Rate
 from costguard.report import draw, facts, markup, page, style
-from costguard.report.facts import Facts
+from costguard.report.facts import ReportFacts
 from costguard.report.palette import VARIABLES
 from costguard.testing.simhost import Phase
 from tests.unit.history.conftest import batch
@@ -23,12 +23,12 @@ from tests.unit.report.conftest import Recorded, record
 CANARY = "<script>alert('c4n4ry')</script>\" onload='x' ]]> &lt; --> <svg/onload=1>"
 
 
-def read(found: Recorded, price: Rate | None = None, machine: str = "", limit: float | None = None) -> Facts:
+def read(found: Recorded, price: Rate | None = None, machine: str = "", limit: float | None = None) -> ReportFacts:
     with query.reading(found.path) as database:
         return facts.read(database, found.path, found.since, found.until, price, machine, limit)
 
 
-def written(found: Facts, day: Recorded) -> str:
+def written(found: ReportFacts, day: Recorded) -> str:
     drawn = day.timeline()
     return page.page(found, [draw.picture(drawn, wide, VARIABLES).svg(str(wide)) for wide in (page.WIDE, page.NARROW)])
 
@@ -218,7 +218,7 @@ def test_who_kept_the_machine_up_is_on_the_page(tmp_path: Path) -> None:
 
 def test_an_empty_history_says_so() -> None:
     """Instead of a page of zeros."""
-    text = words(parsed(page.page(Facts("/h", "", "", 0.0, time.time()), [])))
+    text = words(parsed(page.page(ReportFacts("/h", "", "", 0.0, time.time()), [])))
     assert "Nothing was recorded in this time" in text
     assert "0.0 h" not in text
 

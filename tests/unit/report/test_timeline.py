@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from costguard.history import query, store
 from costguard.history.query import Event
 from costguard.report import bands, facts, timeline
-from costguard.report.timeline import Slot, Timeline
+from costguard.report.timeline import Timeline, TimeSlot
 from costguard.testing.simhost import Phase
 from tests.unit.report.conftest import Recorded, record
 
@@ -73,7 +73,7 @@ def test_what_nobody_recorded_is_neither_unknown_nor_quiet() -> None:
     rows = [row(minute, 60.0, 0.0, 0.5) for minute in (*range(10), *range(30, 55))]
     found = drawn(rows, 60, 60)
     assert found.missing == ((SINCE + 600.0, SINCE + 1800.0),)
-    assert found.lanes[0].slots[15] == Slot()
+    assert found.lanes[0].slots[15] == TimeSlot()
 
 
 @pytest.mark.parametrize("value", ["abc", b"\xff", float("inf"), -3.0, 1e300, None])

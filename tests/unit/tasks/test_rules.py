@@ -5,16 +5,16 @@ import pytest
 from costguard.engine.observation import Device
 from costguard.plans import PlanFinding, Verdict
 from costguard.tasks.api import State, Task, TaskFacts
-from costguard.tasks.rules import Case, GpuHolder, plan
+from costguard.tasks.rules import GpuHolder, TaskCase, plan
 
 KEYS = ("0000:01:00.0", "0000:02:00.0", "0000:03:00.0")
 GPUS = tuple(Device(key, number, f"GPU-{number}") for number, key in enumerate(KEYS))
 TASK = Task("12", "job 12", "alice", {"job": "12"})
 FACTS = TaskFacts("running", "RUNNING", "alice", 2, (0, 1), stamp="s")
-CASE = Case("Slurm", TASK, FACTS, GPUS[:2], 0)
+CASE = TaskCase("Slurm", TASK, FACTS, GPUS[:2], 0)
 
 
-def made(case: Case) -> tuple[Verdict, list[str]]:
+def made(case: TaskCase) -> tuple[Verdict, list[str]]:
     """The verdict, and the codes in their order."""
     found = plan("end_task", case)
     return found.verdict, [finding.code for finding in found.findings]
