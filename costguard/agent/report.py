@@ -6,6 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from costguard.engine import overdue
+from costguard.engine.idleness import weak_sign_alone
 from costguard.engine.machine import Step
 from costguard.engine.narrate import unmatched_names
 from costguard.engine.observation import Known, Observation
@@ -70,7 +71,7 @@ def report(
             {"action": p.action, "verdict": p.verdict, "findings": [list(f) for f in p.findings], "at": date(p.at)}
             for p in core.plans.verdicts
         ],
-        "weak_since": date(core.alarms.weak_sign.since if core.alarms.weak_sign is not None else None),
+        "weak_since": date(weak.since if (weak := weak_sign_alone(core)) is not None else None),
         "unknown_since": date(core.signals.unknown_since),
         "time": wall,
     }

@@ -1,7 +1,7 @@
 """What delays a stop and is no work that anybody could see is told: unknown (I6), ever more rarely, and one weak sign alone."""
 
 from costguard.engine.deadlines import DOUBLINGS
-from costguard.engine.idleness import idle_floor, quiet_enough_at, unused_after, works_now
+from costguard.engine.idleness import idle_floor, only_weak_sign, quiet_enough_at, unused_after, works_now
 from costguard.engine.narrate import unmatched_names
 from costguard.engine.observation import Known, Reading
 from costguard.engine.obstacles import heeded, in_boot_grace, obstacle
@@ -121,12 +121,6 @@ def _tell(turn: Turn, alarm: Alarm) -> None:
         lacking=unmatched_names(core, turn.gpus) if core.selection.unmatched else "",
         money=turn.cost(seconds),
     )
-
-
-def only_weak_sign(core: Core) -> bool:
-    """Whether all that shows work is one weak sign: no load, and no sign of a second kind."""
-    strong, work = core.signals.strong_work, core.signals.work
-    return strong is not None and not strong.busy and work is not None and work.busy
 
 
 def but_for_weak_at(core: Core, rules: Rules) -> float:

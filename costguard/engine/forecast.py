@@ -1,8 +1,8 @@
 """When the next decision could fall, so that what changes nothing in between may be skipped."""
 
 from costguard.engine.ahead import deadline_told_at
-from costguard.engine.alarm import but_for_weak_at, delayed, only_weak_sign, would_have_stopped_at
-from costguard.engine.idleness import idle_at, quiet_enough_at, work_seen, works_now
+from costguard.engine.alarm import but_for_weak_at, delayed, would_have_stopped_at
+from costguard.engine.idleness import idle_at, only_weak_sign, quiet_enough_at, work_seen, works_now
 from costguard.engine.incident import HEARD_WITHIN_SECONDS
 from costguard.engine.obstacles import may_warn_at, powerless_at
 from costguard.engine.overdue import Situation, period_over, waits_for_work

@@ -1,7 +1,7 @@
 """When the GPUs count as idle, as unused or as unreadable for too long, and whether work is seen."""
 
 from costguard.engine.rules import EPSILON_SECONDS, Rules
-from costguard.engine.state import Core, State
+from costguard.engine.state import Alarm, Core, State
 from costguard.engine.window import NEVER, Track, busy_seconds, quiet_at, tolerates
 
 
@@ -126,3 +126,14 @@ def unused_tolerated(state: State, rules: Rules) -> bool:
     if work is None or after is None:
         return False
     return tolerates(work, -NEVER, after, rules.tolerance, state.at + EPSILON_SECONDS)
+
+
+def only_weak_sign(core: Core) -> bool:
+    """Whether all that shows work is one weak sign: no load, and no sign of a second kind."""
+    strong, work = core.signals.strong_work, core.signals.work
+    return strong is not None and not strong.busy and work is not None and work.busy
+
+
+def weak_sign_alone(core: Core) -> Alarm | None:
+    """The alarm about a single weak sign, where nothing else shows work now."""
+    return core.alarms.weak_sign if only_weak_sign(core) else None

@@ -2,6 +2,7 @@
 
 from costguard.engine import obstacles, overdue
 from costguard.engine.deeds import WATCHES, Deed, deed_of
+from costguard.engine.idleness import weak_sign_alone
 from costguard.engine.overdue import Situation
 from costguard.engine.reasons import DEADLINE, OWN_REASONS, earliest, reason_of, veto_words
 from costguard.engine.rules import Rules
@@ -92,7 +93,7 @@ class Sentence:
         if rules.judges_mean and mean is not None and mean.unknown_since is None:
             return self._mean(mean)
         busy = [label(core, key) for key, track in judged if track.busy]
-        if busy and core.alarms.weak_sign is not None:
+        if busy and weak_sign_alone(core) is not None:
             shows = "shows" if len(busy) == 1 else "show"
             return "weak " + " ".join(busy), f"{_some(busy)} {shows} only a weak sign of work, and no load"
         if busy and (not rules.judges_any or len(busy) == len(judged)):
@@ -225,7 +226,7 @@ class Sentence:
         at, why = min((at, reason.outlook(policy)) for at, reason in times)
         at = max(at, obstacles.may_warn_at(core, rules))
         if at == NEVER:
-            if core.alarms.weak_sign is not None:
+            if weak_sign_alone(core) is not None:
                 return (
                     f"it may be hidden work, so {deed.no}; {action} needs {duration(policy.kill_duration)} without it"
                 )

@@ -56,6 +56,17 @@ def test_more_than_one_sign_is_work(readings: tuple[Reading, ...]) -> None:
     assert told(world) == []
 
 
+def test_load_after_a_weak_sign_is_said_to_be_work() -> None:
+    """A process begins, which draws power before it computes: what it does then is no weak sign."""
+    world = armed()
+    world.run(60.0, QUIET, POWER)
+    assert "only a weak sign of work, and no load" in str(world.last and world.last.sentence)
+    world.run(30.0, QUIET, BUSY)
+    assert "is busy; work is never stopped; stop needs 5m below 5 %." in str(world.last and world.last.sentence)
+    world.run(10.0, QUIET, POWER)
+    assert "only a weak sign of work, and no load" in str(world.last and world.last.sentence)
+
+
 def test_words_that_change_are_the_same_sign() -> None:
     """The watts differ from tick to tick, or it is another GPU's power: one sign still."""
     world = armed()

@@ -123,6 +123,17 @@ def test_where_activity_is_counted_what_the_driver_finds_dear_is_asked_once_a_mi
     assert told == 0
 
 
+def test_a_power_that_wavers_within_the_noise_asks_for_nothing_more(machines: Machines) -> None:
+    """That of a moment does more than a mean: on a real board by ten watts, as it cools."""
+    machine = machines(8, **COUNTED)
+    dear: Counter[str] = Counter()
+    for number in range(12):
+        machine.script.set(power=120 + number % 3 * 7)
+        machine.tick()
+        dear.update([function for function, _ in machine.calls() if function in DEAR])
+    assert max(dear.values()) <= 3 * 8
+
+
 @pytest.mark.parametrize(("percent", "seconds"), [(100, 0.17), (6, 0.17), (40, 0.34)])
 def test_a_burst_between_two_ticks_is_seen_by_its_peak_however_small_its_mean(
     machines: Machines, percent: float, seconds: float

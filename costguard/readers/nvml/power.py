@@ -52,6 +52,9 @@ class PowerMeter:
         self._looked = -1.0
         self._surprise = (False, False, False)  # how the last mean surprised: no level, below it, above it
         self._band: tuple[float, float, float] | None = None  # lowest and highest mean that say nothing new; the level
+        self._quiet: tuple[float, float] | None = (
+            None  # lowest and highest power that neither teach nor show anything, beside a band
+        )
         self.mean: float | None = None
         """Milliwatts since the last read, or at this moment where there is no counter; None: not known."""
         self.anchor: tuple[float, int] | None = None
@@ -147,8 +150,11 @@ class PowerMeter:
         return True
 
     def still_now(self) -> bool:
-        """Whether the power of this moment says no more than the last mean of a quiet time; the counter, which costs the driver more, goes on."""
-        return self._band is not None and self._is_now(self._band[0], self._band[1])
+        """Whether the power of this moment is that of a quiet GPU, as the last mean was; the counter, which costs the driver more, goes on.
+
+        It wavers more than a mean: anything counts as alike that would neither be a sign nor lower the idle power.
+        """
+        return self._band is not None and self._quiet is not None and self._is_now(*self._quiet)
 
     def goes_on_now(self, mean: float | None, share: float) -> bool:
         """The same of a GPU at work, whose power may differ from a mean by a share."""
@@ -180,6 +186,7 @@ class PowerMeter:
         if limits is None:
             return None
         low, high, level = limits
+        self._quiet = low, high
         return max(low, mean - noise), min(high, mean + noise), level
 
     def _by_moment(self, now: float, quiet: bool, scene: "Callable[[], Scene | None] | None") -> Power:
