@@ -152,7 +152,10 @@ class Machine:
     def off(self, seconds: float = OFF_SECONDS) -> None:
         """Wait until it has switched itself off."""
         assert self._process is not None
-        code = self._process.wait(seconds)
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(self.shell("journalctl -b --no-pager | tail -60", check=False)) from None
         assert code == 0, code
         self.unplug()
 

@@ -125,6 +125,6 @@ def test_one_whose_cloud_cannot_be_reached_shuts_down_where_that_was_proven(rent
     rented.until(lambda: rented.told("failed; the bill goes on"))
     assert rented.cloud.ends() == ends
     rented.mend()
-    rented.shell("costguard stop --yes >/dev/null 2>&1 &")
+    rented.shell("costguard stop --yes 2>&1 | systemd-cat --identifier=stop &")
     rented.off(STORY_SECONDS)
     assert rented.cloud.ends() == ends + 1
