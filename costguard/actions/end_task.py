@@ -123,7 +123,7 @@ def explain(error: SchedulerError) -> tuple[Verdict, PlanFinding]:
 
 
 def _chosen(context: Context) -> ChosenTask:
-    """The task of this process. One that is not the task of the agent's start is another one, and nobody's business."""
+    """The task of this process. One that is not the task of the agent's start is another one, and must not be touched."""
     chosen = choose(context.task_access)
     begun = context.task.get("id", "")
     if begun and begun != chosen.task.id:

@@ -9,7 +9,7 @@ from costguard.actions.base import Context
 from costguard.plans import Plan, PlanFinding, Result
 
 SCAN_SECONDS = 1.0
-"""Limit of the search: people are told of the acceptance only after it, and the machine has little time left."""
+"""Limit of the search: the message that the stop was accepted waits for it, and the machine has little time left."""
 
 ENDING = frozenset(("stop", "terminate"))
 """Actions that end every process anyway. One that hibernates keeps them."""

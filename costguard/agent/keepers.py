@@ -33,7 +33,7 @@ Record = Callable[[float, str, Mapping[str, Any]], None]
 
 
 class _Stretch:
-    """One of whom a sense has seen something, since when that keeps the machine up, and until when; on the boot clock."""
+    """Somebody or something that a sense has seen, and from when until when that keeps the machine up; on the boot clock."""
 
     __slots__ = ("begun", "left_out", "one", "over", "recorded", "seen", "times")
 

@@ -21,7 +21,7 @@ DAY_SECONDS = 86400.0
 
 
 class Counted(NamedTuple):
-    """What has left the machine: since when on the boot clock, how many, and of which incident the last `would_act` was told."""
+    """Messages that have left the machine: since when (boot clock), how many, and the incident of the last `would_act`."""
 
     began: float
     sent: int

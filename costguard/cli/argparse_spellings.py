@@ -1,4 +1,4 @@
-"""How argparse, with which the other tools read their flags, lets people write them: shortened, glued together, and with a value behind ``=``."""
+"""Spellings that argparse accepts for the flags of other tools: abbreviated, bundled, and with ``=`` before the value."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -9,20 +9,20 @@ LONG = (
     "--threshhold-percentage", "--sample-freq", "--num-samples", "--delay-samples", "--debug", "--all-or-any",
     "--signal-name", "--signal-children", "--conf",
 )  # fmt: skip
-"""The long flags of the other tools, which may be shortened as far as one alone is meant."""
+"""Long flags of the other tools; an unambiguous prefix is enough."""
 
 WITH_VALUE, SWITCHES = frozenset("tsndac"), frozenset("x")
 """Their short flags."""
 
 
-def whole(flag: str, known: Collection[str] = (), among: Collection[str] = LONG) -> str:
-    """A long flag in full, where it is the beginning of one alone and none of ``known``; else as it is."""
+def expanded(flag: str, known: Collection[str] = (), among: Collection[str] = LONG) -> str:
+    """The long flag that this is the only prefix of; unchanged where it is ambiguous, or one of ``known`` itself."""
     meant = [one for one in among if one.startswith(flag)] if len(flag) > 2 and flag not in known else []
     return meant[0] if len(meant) == 1 else flag
 
 
-def parted(word: str, with_value: Collection[str] = WITH_VALUE, switches: Collection[str] = SWITCHES) -> list[str]:
-    """``-xt50`` as ``-x -t 50``, and ``-t=50`` as ``-t 50``; as it is where a letter is no flag."""
+def unbundled(word: str, with_value: Collection[str] = WITH_VALUE, switches: Collection[str] = SWITCHES) -> list[str]:
+    """``-xt50`` as ``-x -t 50``, and ``-t=50`` as ``-t 50``; unchanged where a letter is not a flag."""
     found: list[str] = []
     for place, letter in enumerate(word[1:], 1):
         found.append(f"-{letter}")
@@ -44,18 +44,18 @@ def _words(arguments: Sequence[str], known: Collection[str]) -> Iterator[str]:
     for word in arguments:
         if word.startswith("--"):
             name, equals, value = word.partition("=")
-            yield f"{whole(name, known)}{equals}{value}"
+            yield f"{expanded(name, known)}{equals}{value}"
         elif word.startswith("-") and len(word) > 2:
-            yield from parted(word)
+            yield from unbundled(word)
         else:
             yield word
 
 
 class Lenient(click.Command):
-    """A verb that takes another tool's flags as they are, however argparse let people write them."""
+    """A verb that accepts another tool's flags in every spelling that argparse allowed."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Spell the options out before click reads them; the command behind them is nobody's to change."""
+        """Spell the options out before click reads them; the command that follows them must not change."""
         return super().parse_args(ctx, self._spelled_out(args))
 
     def _spelled_out(self, args: Sequence[str]) -> list[str]:
@@ -68,8 +68,8 @@ class Lenient(click.Command):
         while rest and rest[0].startswith("-") and rest[0] not in ("-", "--"):
             word = rest.pop(0)
             name, equals, value = word.partition("=")
-            name = whole(name, options, theirs)
-            words = [f"{name}{equals}{value}"] if word.startswith("--") else parted(word, with_value, letters)
+            name = expanded(name, options, theirs)
+            words = [f"{name}{equals}{value}"] if word.startswith("--") else unbundled(word, with_value, letters)
             option = options.get(words[-1])
             found += words
             if option is not None and not option.is_flag and rest:

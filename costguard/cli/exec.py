@@ -11,21 +11,21 @@ from costguard.cli.examples import examples
 from costguard.cli.starting import (
     ANOTHER_PROC,
     ANOTHER_PROC_HINT,
+    as_callback,
     become_launcher,
     interval_seconds,
     share,
     signal_number,
-    taken,
 )
 from costguard.config import values
 from costguard.errors import REFUSED, CostguardError
 
 IDLE_CODE = 124
-"""Exit code of an idle command, as timeout(1) has it for one that took too long."""
+"""Exit code when idle GPUs ended the command: that of timeout(1)."""
 
 
 def _percent(text: str) -> float:
-    """A bare number is percent, as the tool has it whose flag this is."""
+    """Read a share whose bare number is percent, as in the tool that this flag comes from."""
     return share(text if "%" in text else f"{text}%")
 
 
@@ -58,21 +58,21 @@ it could not be run. TERM, INT, HUP and QUIT are passed on; a second one within 
 @click.argument("program", nargs=-1, metavar="-- COMMAND…", type=click.UNPROCESSED)
 @click.option(
     "--threshold",
-    callback=taken(share),
+    callback=as_callback(share),
     metavar="SHARE",
     help="Load below which a GPU is idle: 5%, 0.05 (default: 1%).",
 )
-@click.option("--interval", "-s", "--sample-freq", callback=taken(interval_seconds), metavar="TIME", default="5s", show_default=True, help="Time between two readings.")  # fmt: skip
-@click.option("--window", callback=taken(values.seconds), metavar="TIME", help="How long every reading must be below it (default: 60 readings, 5m).")  # fmt: skip
-@click.option("--delay", callback=taken(values.seconds), metavar="TIME", help="Time from the start to the first reading that counts (default: 12 readings, 1m).")  # fmt: skip
-@click.option("--aggregate", "-a", "--all-or-any", "--all_or_any", callback=taken(_aggregate), metavar="all|any", default="all", show_default=True, help="Idle when all GPUs are, or when any is.")  # fmt: skip
-@click.option("--signal", "--signal-name", "number", callback=taken(signal_number), metavar="NAME", default="TERM", show_default=True, help="The first signal to the whole tree; with QUIT and faulthandler, Python shows its stacks.")  # fmt: skip
-@click.option("--grace", callback=taken(values.seconds), metavar="TIME", default="10s", show_default=True, help="Time from that signal to SIGKILL for what is left.")  # fmt: skip
+@click.option("--interval", "-s", "--sample-freq", callback=as_callback(interval_seconds), metavar="TIME", default="5s", show_default=True, help="Time between two readings.")  # fmt: skip
+@click.option("--window", callback=as_callback(values.seconds), metavar="TIME", help="How long every reading must be below it (default: 60 readings, 5m).")  # fmt: skip
+@click.option("--delay", callback=as_callback(values.seconds), metavar="TIME", help="Time from the start to the first reading that counts (default: 12 readings, 1m).")  # fmt: skip
+@click.option("--aggregate", "-a", "--all-or-any", "--all_or_any", callback=as_callback(_aggregate), metavar="all|any", default="all", show_default=True, help="Idle when all GPUs are, or when any is.")  # fmt: skip
+@click.option("--signal", "--signal-name", "number", callback=as_callback(signal_number), metavar="NAME", default="TERM", show_default=True, help="The first signal to the whole tree; with QUIT and faulthandler, Python shows its stacks.")  # fmt: skip
+@click.option("--grace", callback=as_callback(values.seconds), metavar="TIME", default="10s", show_default=True, help="Time from that signal to SIGKILL for what is left.")  # fmt: skip
 @click.option("--idle-code", type=click.IntRange(0, 255), metavar="NUMBER", default=IDLE_CODE, show_default=True, help="Exit code when the command was ended because it was idle.")  # fmt: skip
 @click.option("--require-gpu", is_flag=True, help="Start nothing, and exit with 3, when no GPU can be read.")
 @click.option("--dry-run", is_flag=True, help="Say what would be done, and end nothing.")
 @click.option("--debug", "-x", is_flag=True, help="Show every reading, with its time.")
-@click.option("-t", "--threshhold-percentage", "--threshold-percentage", "percentage", callback=taken(_percent), metavar="PERCENT", help="The same as --threshold, in percent.")  # fmt: skip
+@click.option("-t", "--threshhold-percentage", "--threshold-percentage", "percentage", callback=as_callback(_percent), metavar="PERCENT", help="The same as --threshold, in percent.")  # fmt: skip
 @click.option("-n", "--num-samples", "samples", type=click.IntRange(1), metavar="NUMBER", help="The same as --window, in readings.")  # fmt: skip
 @click.option("-d", "--delay-samples", "delayed", type=int, metavar="NUMBER", help="The same as --delay, in readings.")
 @click.option("--signal-children", is_flag=True, help="Has no effect: every process of the tree is signalled anyway.")

@@ -13,11 +13,11 @@ from costguard.cli.examples import examples
 from costguard.cli.starting import (
     ANOTHER_PROC,
     ANOTHER_PROC_HINT,
+    as_callback,
     become_launcher,
     interval_seconds,
     share,
     signal_number,
-    taken,
 )
 from costguard.config import values
 from costguard.errors import REFUSED, CostguardError
@@ -94,21 +94,21 @@ def named_gpus(context: click.Context, parameter: click.Parameter, given: Sequen
 @click.option("--log", metavar="FILE", default="", help="Append the command's output to it; {gpu} becomes the number.")
 @click.option("--once", is_flag=True, help="Do not repeat what ended with 0; end when all is done.")
 @click.option("--by", type=click.Choice(["processes", "load"]), help="What counts as in use: processes on the GPU, or its load (default: processes).")  # fmt: skip
-@click.option("--threshold", callback=taken(share), metavar="SHARE", help="With --by load: below it a GPU is not used (default: 5%).")  # fmt: skip
+@click.option("--threshold", callback=as_callback(share), metavar="SHARE", help="With --by load: below it a GPU is not used (default: 5%).")  # fmt: skip
 @click.option("--ignore", multiple=True, callback=_names, metavar="NAMES", help="Programs that do not count as somebody, by their exact names.")  # fmt: skip
-@click.option("--users", callback=taken(values.seconds), metavar="TIME", help="Yield while somebody has typed on a terminal within this time (default: off).")  # fmt: skip
+@click.option("--users", callback=as_callback(values.seconds), metavar="TIME", help="Yield while somebody has typed on a terminal within this time (default: off).")  # fmt: skip
 @click.option(
     "--ignore-users", multiple=True, callback=_names, metavar="NAMES", help="Users whose terminals do not count."
 )
 @click.option(
-    "--interval", callback=taken(interval_seconds), metavar="TIME", help="Time between two looks (default: 1s)."
+    "--interval", callback=as_callback(interval_seconds), metavar="TIME", help="Time between two looks (default: 1s)."
 )
-@click.option("--idle-for", callback=taken(values.seconds), metavar="TIME", default="10s", show_default=True, help="How long a GPU must be free before the work begins.")  # fmt: skip
-@click.option("--rest", callback=taken(values.seconds), metavar="TIME", default="30s", show_default=True, help="The shortest wait before work begins again where it had to yield.")  # fmt: skip
-@click.option("--unknown-for", callback=taken(values.seconds), metavar="TIME", default="10s", show_default=True, help="The work yields when a GPU cannot be judged for longer than this.")  # fmt: skip
-@click.option("--retry", callback=taken(values.seconds), metavar="TIME", default="5s", show_default=True, help="Pause after work that ended within a minute; doubled each time, up to 5m.")  # fmt: skip
-@click.option("--signal", "--signal-name", "number", callback=taken(signal_number), metavar="NAME", default="TERM", show_default=True, help="The first signal to the whole tree.")  # fmt: skip
-@click.option("--grace", callback=taken(values.seconds), metavar="TIME", default="5s", show_default=True, help="Time from that signal to SIGKILL for what is left.")  # fmt: skip
+@click.option("--idle-for", callback=as_callback(values.seconds), metavar="TIME", default="10s", show_default=True, help="How long a GPU must be free before the work begins.")  # fmt: skip
+@click.option("--rest", callback=as_callback(values.seconds), metavar="TIME", default="30s", show_default=True, help="The shortest wait before work begins again where it had to yield.")  # fmt: skip
+@click.option("--unknown-for", callback=as_callback(values.seconds), metavar="TIME", default="10s", show_default=True, help="The work yields when a GPU cannot be judged for longer than this.")  # fmt: skip
+@click.option("--retry", callback=as_callback(values.seconds), metavar="TIME", default="5s", show_default=True, help="Pause after work that ended within a minute; doubled each time, up to 5m.")  # fmt: skip
+@click.option("--signal", "--signal-name", "number", callback=as_callback(signal_number), metavar="NAME", default="TERM", show_default=True, help="The first signal to the whole tree.")  # fmt: skip
+@click.option("--grace", callback=as_callback(values.seconds), metavar="TIME", default="5s", show_default=True, help="Time from that signal to SIGKILL for what is left.")  # fmt: skip
 @click.option("--dry-run", is_flag=True, help="Check the work, say what would begin on each GPU, and end.")
 @click.option(
     "--config",

@@ -118,7 +118,7 @@ _OPTIONS: Mapping[str, _Option] = {
     "signal": _Option(signal_number, signal_name, '"TERM", "INT" and their like'),
     "grace": _time(values.seconds),
 }
-"""Those of the command line that are about all work."""
+"""Options of the command line that apply to all work."""
 
 _WORK: Mapping[str, _Option] = {
     "command": _Option(_command, list, '["./work", "--all"], or one text, quoted as in a shell'),
@@ -128,26 +128,26 @@ _WORK: Mapping[str, _Option] = {
     "env": _Option(_variables, dict, '{ NAME = "value" }'),
     "log": _Option(_text, str, '"/file"'),
 }
-"""Those of one command."""
+"""Options of one ``[[work]]``."""
 
 _FIELDS = {"env": "variables"}
-"""Where the field of a `Filler` has another name."""
+"""Fields of `Filler` that are not named like their option."""
 
 
 def parameter(name: str) -> str:
-    """The parameter of the verb that an option of the file is."""
+    """The click parameter that an option of the file stands for."""
     return "number" if name == "signal" else name
 
 
 def wrong(path: str, problems: Sequence[str], hint: str = "correct it in the file") -> CostguardError:
-    """All that is wrong in one file."""
+    """An error that lists every problem of one file."""
     if len(problems) == 1:
         return CostguardError(f"{path}: {problems[0]}", hint, USAGE)
     return CostguardError("\n  ".join([f"{path} has {several(len(problems), 'problem')}:", *problems]), hint, USAGE)
 
 
 def content(path: str) -> bytes:
-    """What stands in a file that somebody named, and one byte more than may. Raises CostguardError."""
+    """The content of a file, cut one byte after the limit, so that the caller can tell that it is too large. Raises CostguardError."""
     try:
         with open_file(path) as file:
             return file.read(toml_text.MOST_BYTES + 1)
@@ -156,8 +156,8 @@ def content(path: str) -> bytes:
         raise CostguardError(f"{name} cannot be read: {error.strerror}", "name a file that is there", USAGE) from error
 
 
-def slipped(path: str, slip: toml_text.Slip) -> CostguardError:
-    """The one mistake in a file that keeps it from being read further."""
+def syntax_error(path: str, slip: toml_text.Slip) -> CostguardError:
+    """The mistake of syntax after which nothing of a file can be read."""
     return wrong(path, [f"line {slip.line}: {slip.text}" if slip.line else slip.text])
 
 
@@ -165,7 +165,7 @@ def read(path: str) -> FillFile:
     """Read one file. Raises CostguardError with every problem, each with its place and what is allowed."""
     found = toml_text.read(content(path))
     if isinstance(found, toml_text.Slip):
-        raise slipped(path, found)
+        raise syntax_error(path, found)
     problems: list[str] = []
     _text_of_file, table = found
     work = table.pop("work", None)
@@ -181,7 +181,7 @@ def read(path: str) -> FillFile:
 
 
 def _read(table: Mapping[str, object], known: Mapping[str, _Option], where: str, problems: list[str]) -> dict[str, Any]:
-    """Every value of one table."""
+    """The valid values of one table; ``problems`` gets the others."""
     found: dict[str, Any] = {}
     for name, value in table.items():
         option = known.get(name)

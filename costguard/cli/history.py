@@ -104,18 +104,18 @@ def command(
     if html is not None or png is not None:
         if incident is not None or as_json:
             raise click.UsageError("--html and --png write a report of a time: leave out INCIDENT and --json.")
-        _write(path, begin, price, html, png, state_dir)
+        _write_report(path, begin, price, html, png, state_dir)
         return
-    _freshen(state_dir)
+    _flush(state_dir)
     with query.reading(path) as database:
         if incident is not None:
-            _one(path, database, query.find(database, incident), as_json=as_json)
+            _show_incident(path, database, query.find(database, incident), as_json=as_json)
         else:
             status = _status(state_dir)
-            _all(path, database, begin, price or _price_of(status), _saving_limit(status), as_json=as_json)
+            _show_overview(path, database, begin, price or _price_of(status), _saving_limit(status), as_json=as_json)
 
 
-def _write(
+def _write_report(
     path: str, begin: float, price: Rate | None, html: str | None, png: str | None, state_dir: str | None
 ) -> None:
     """Write the page, the picture, or both, to files that are checked before anything is read."""
@@ -124,7 +124,7 @@ def _write(
     for target in (html, png):
         if target is not None:
             history_report.check(target)
-    _freshen(state_dir)
+    _flush(state_dir)
     status = _status(state_dir)
     settings = history_report.AgentRules(status.get("threshold"), _saving_limit(status))
     if html is not None:
@@ -160,7 +160,7 @@ def nearest(own: str, machines: str) -> str:
     return own
 
 
-def _freshen(state_dir: str | None) -> None:
+def _flush(state_dir: str | None) -> None:
     """Have the agent, if one runs, write what it has in memory."""
     end = time.monotonic() + AGENT_SECONDS
     with suppress(CostguardError):
@@ -185,7 +185,7 @@ def _price_of(status: Mapping[str, Any]) -> Rate | None:
     return rate_of(status) if status else None
 
 
-def _all(
+def _show_overview(
     path: str, database: "sqlite3.Connection", since: float, price: Rate | None, limit: float | None, *, as_json: bool
 ) -> None:
     from costguard.history import query, savings, summary
@@ -220,7 +220,7 @@ def _all(
     show(screen, overview(path, since, days, incidents, messages, Money(off, price, stayed, counting), kept))
 
 
-def _one(path: str, database: "sqlite3.Connection", incident: str, *, as_json: bool) -> None:
+def _show_incident(path: str, database: "sqlite3.Connection", incident: str, *, as_json: bool) -> None:
     from costguard.history import query
     from costguard.history.story import story, summary
 

@@ -71,7 +71,7 @@ def install(*, dry_run: bool, force: bool, no_start: bool, root: str, given: tup
         click.echo(f"{_WORDS[fates[piece.path]]} {root}{piece.path}{f' -> {piece.target}' if piece.target else ''}")
         if dry_run and fates[piece.path] in {"new", "changed"} and not piece.target:
             click.echo("".join(f"    {line}\n" for line in piece.content.splitlines()), nl=False)
-    if place := "" if root else installation.closed((words[0], sys.executable, SHIPPED_IN)):
+    if place := "" if root else installation.first_closed((words[0], sys.executable, SHIPPED_IN)):
         click.echo(_CLOSED.format(place))
     if dry_run:
         click.echo("Nothing was written. Next: `sudo costguard install`.")
@@ -179,7 +179,7 @@ def _start(*, changed: bool, no_start: bool) -> None:
     _systemctl("daemon-reload")
     if no_start:
         return
-    _systemctl("restart" if changed or installation.outdated(NAME, costguard.__file__) else "start", NAME)
+    _systemctl("restart" if changed or installation.runs_old_code(NAME, costguard.__file__) else "start", NAME)
 
 
 def _systemd() -> bool:

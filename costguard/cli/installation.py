@@ -22,7 +22,7 @@ CONFIGURATION = "/etc/costguard/config.toml"
 MANIFEST = "/etc/costguard/.installed.json"
 UNIT = f"/etc/systemd/system/{NAME}"
 DROP_INS = f"{UNIT}.d"
-"""What changes the unit: the owner's own files, and one for each credential."""
+"""Drop-ins of the unit: the owner's own, and one for each credential."""
 
 COMMAND = "/usr/local/bin/costguard"
 ENABLED = f"/etc/systemd/system/multi-user.target.wants/{NAME}"
@@ -34,7 +34,7 @@ COMPLETIONS: Mapping[str, str] = {
 """Where each shell looks by itself, outside of what the distribution's packages own."""
 
 ASKED_SECONDS = 30.0
-"""For systemd to say which process a service has."""
+"""Limit for systemd to name the process of a service."""
 
 Fate = Literal["new", "changed", "same", "kept"]
 """``kept``: somebody else wrote or changed it, so it stays as it is."""
@@ -107,8 +107,8 @@ def script(*, judged: bool = True) -> list[str]:
     return words
 
 
-def closed(paths: Iterable[str]) -> str:
-    """The first folder or file on the way to these that others than its owner and group may not enter or run; empty where all may."""
+def first_closed(paths: Iterable[str]) -> str:
+    """The first folder or file on the way to these that users other than its owner and group cannot enter or run; empty for none."""
     for path in map(os.path.realpath, paths):
         place = "/"
         for name in path.split("/"):
@@ -191,7 +191,7 @@ def write(piece: Piece, root: str) -> list[str]:
 
 
 def leftovers(root: str, before: Manifest, *, purge: bool) -> Iterator[tuple[str, bool]]:
-    """Each path of an installation and whether it is removed: not what somebody has changed since."""
+    """Each path of an installation, and whether it is removed: files that somebody has changed since stay."""
     for path, digest in {CONFIGURATION: "", **before.pieces}.items():
         if os.path.lexists(root + path):
             yield path, purge or _digest(root + path) == digest
@@ -240,8 +240,8 @@ def _quoted(word: str) -> str:
     )
 
 
-def outdated(unit: str, code: str) -> bool:
-    """Whether a service runs since before this file of its code was put here: it still has the one that it was started with."""
+def runs_old_code(unit: str, code: str) -> bool:
+    """Whether a service was started before this file of its code was installed, so that it still runs the old code."""
     asked = ["systemctl", "show", "--property=MainPID", "--value", unit]
     said = subprocess.run(asked, capture_output=True, text=True, timeout=ASKED_SECONDS, check=False).stdout.strip()
     return said.isdigit() and running(int(said), "/proc").since(code)

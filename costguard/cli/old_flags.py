@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from costguard.cli.argparse_spellings import spelled_out, whole
+from costguard.cli.argparse_spellings import expanded, spelled_out
 
 _NUMBER = re.compile(r"\d+(\.\d+)?")
 
@@ -33,10 +33,10 @@ def _set(option: str, unit: str = "", example: str = "", note: str = "", *, samp
 
 
 _SAMPLE_SECONDS = 5.0
-"""Between two readings of GPU Idle Timeout, where its flag does not say."""
+"""Default time between two readings of GPU Idle Timeout."""
 
 _SAMPLES = (("-n", "--num-samples", "60"), ("-d", "--delay-samples", "12"))
-"""Its flags for numbers of samples, and what they are by themselves."""
+"""Its flags that count samples (short, long), with their defaults."""
 
 _INTERVAL_LIMIT_SECONDS = 15.0
 _ACTS = "with --live it acts, as the other tool does"
@@ -135,7 +135,7 @@ def ours(flag: str, arguments: Sequence[str], command: str, known: Collection[st
     """
     typed = arguments
     arguments = _with_all_samples(spelled_out(arguments, {*known, *THEIRS}))
-    flag = whole(flag, {*known, *THEIRS})
+    flag = expanded(flag, {*known, *THEIRS})
     if _spelling(flag) is None:
         return ""
     words, notes = _preset(arguments), []
@@ -201,15 +201,15 @@ def _number(text: str) -> float:
 
 
 def _told(spelling: Spelling, value: str) -> bool:
-    """Whether its note says something of this value."""
+    """Whether the note applies to this value."""
     return spelling.most == math.inf or _number(value) > spelling.most
 
 
 def _value(spelling: Spelling, flag: str, arguments: Sequence[str]) -> str:
-    """The value that was given, as it is written here; an example where there is none that can be."""
+    """The given value in our units and spelling; an example where none was given, or it cannot be one."""
     value = _given(flag, arguments, several=spelling is THEIRS["--gpu-devices"])
     if spelling.less and value.startswith("-"):
-        value = "0"  # as there
+        value = "0"  # a negative number of samples is none, in the other tool too
     if _NUMBER.fullmatch(value):
         number = min(float(value), spelling.most)
         if spelling.samples:

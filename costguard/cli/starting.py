@@ -19,8 +19,8 @@ ANOTHER_PROC_HINT = "start it with a /proc of its own: `unshare --pid --fork --m
 _NO_END = {"SIGSTOP", "SIGTSTP", "SIGTTIN", "SIGTTOU", "SIGCONT", "SIGCHLD", "SIGWINCH", "SIGURG"}
 
 
-def taken(read: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, str | None], T | None]:
-    """A reader of `costguard.config.values` as click calls one."""
+def as_callback(read: Callable[[str], T]) -> Callable[[click.Context, click.Parameter, str | None], T | None]:
+    """A click callback from a reader such as those of `costguard.config.values`."""
 
     def callback(_context: click.Context, _parameter: click.Parameter, value: str | None) -> T | None:
         try:
@@ -43,7 +43,7 @@ def become_launcher(job: NamedTuple, program: str, what: str, code: int) -> NoRe
 
 
 def share(text: object) -> float:
-    """A share of a load, above 0: ``5%``, ``0.05``."""
+    """Read a share of the load, above 0: ``5%``, ``0.05``."""
     found = values.share(text)
     if found <= 0:
         raise ValueError("it must be greater than 0: no load is below 0")
@@ -51,7 +51,7 @@ def share(text: object) -> float:
 
 
 def interval_seconds(text: object) -> float:
-    """Between two readings: more than 0, an hour at most."""
+    """Read the time between two readings: more than 0, at most an hour."""
     found = values.seconds(text)
     if not 0 < found <= LONGEST_INTERVAL_SECONDS:
         raise ValueError(f"{text} is out of range; allowed: more than 0, at most 1h")

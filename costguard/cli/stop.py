@@ -20,10 +20,10 @@ from costguard.people import with_names
 
 ACTIONS = ("stop", "terminate", "hibernate", "shutdown", "command")
 AGENT_SECONDS = 900.0
-"""How long the agent may take until the cloud has the request: it plans anew, and retries what certainly failed."""
+"""How long the agent may take to hand the request to the cloud: it plans again, and retries what certainly failed."""
 
 SILENT_SECONDS = 20.0
-"""How long it may be silent meanwhile: it may restart, or end with the machine."""
+"""How long the agent may be silent meanwhile: it may restart, or end with the machine."""
 
 TITLES = {"failed": "failed and given up", "withdrawn": "cancelled, nothing was done"}
 HINTS = {
@@ -71,7 +71,7 @@ def command(arguments: options.Arguments, *, yes: bool, action: str | None, veri
     chosen = action or (report or {}).get("policy", effective["policy"])["kill_action"]
     ask = _Question(yes=yes, as_json=as_json)
     try:
-        _may(effective, report, chosen)
+        _check_allowed(effective, report, chosen)
         if report is not None and report["mode"] == "live" and chosen == report["policy"]["kill_action"]:
             fate = _through_agent(arguments, report, chosen, ask)
         else:
@@ -80,7 +80,7 @@ def command(arguments: options.Arguments, *, yes: bool, action: str | None, veri
         if as_json and error.exit_code == REFUSED:
             emit("stop", {"accepted": False, **_refused(chosen, error)})
         raise
-    _tell(fate, as_json=as_json)
+    _print_fate(fate, as_json=as_json)
 
 
 class _PlanError(CostguardError):
@@ -109,7 +109,7 @@ class _Question:
         """Raises CostguardError when the answer is no, or there is no terminal."""
         if not (self._yes and self._as_json):
             for line in lines:
-                click.echo(_shown(line), err=True)
+                click.echo(_one_line(line), err=True)
         if self._yes:
             return
         if not sys.stdin.isatty():
@@ -128,7 +128,7 @@ def _agent(folder: str | None) -> dict[str, Any] | None:
         return None
 
 
-def _may(effective: Mapping[str, Any], report: Mapping[str, Any] | None, action: str) -> None:
+def _check_allowed(effective: Mapping[str, Any], report: Mapping[str, Any] | None, action: str) -> None:
     hold = (report or {}).get("admin_hold") or effective["policy"]["admin_hold"]
     if hold:
         raise CostguardError(f"the administrator holds this machine: {hold}", "ask who set admin.hold", REFUSED)
@@ -155,7 +155,7 @@ def _through_agent(arguments: options.Arguments, report: dict[str, Any], action:
     plan = next((plan for plan in report["plans"] if plan["action"] == action), None)
     findings = [tuple(row) for row in plan["findings"]] if plan else []
     verdict = plan["verdict"] if plan else "not planned yet"
-    ask([*_plan(action, verdict, findings), *_seen(report)], f"Carry out `{action}` on this machine now?")
+    ask([*_plan(action, verdict, findings), *_objections(report)], f"Carry out `{action}` on this machine now?")
     reach.change(folder, {"command": "stop"})
     return follow(lambda: reach.request(folder, {"command": "status"}), action)
 
@@ -189,7 +189,7 @@ def follow(
                 return fate | {"status": "accepted" if incident["proof"] else "unknown"}
             if incident["detail"] and incident["detail"] != reported and not wish.get("fate"):
                 reported = incident["detail"]
-                click.echo(f"{incident['action']} failed and will be retried: {_shown(reported)}", err=True)
+                click.echo(f"{incident['action']} failed and will be retried: {_one_line(reported)}", err=True)
         if wish.get("fate"):
             return fate | {"status": FATES.get(wish["fate"], "unknown"), "detail": wish["words"] or fate["detail"]}
         if incident is None or incident["reason"] != PERSON:  # not the agent that was asked
@@ -209,7 +209,7 @@ def _directly(
     with LocalAttempt(job(effective, action, f"uid {os.geteuid()}")) as attempt:
         plan = attempt.plan()
         known = {"verdict": plan.verdict, "findings": [finding._asdict() for finding in plan.findings]}
-        lines = (*_plan(action, plan.verdict, plan.findings), *_seen(report))
+        lines = (*_plan(action, plan.verdict, plan.findings), *_objections(report))
         if not plan.may_act:
             texts = [finding.text for finding in plan.findings]
             message = "\n  ".join([f"{action} {_verdict(plan.verdict)}; {NOTHING_DONE}:", *texts])
@@ -217,7 +217,7 @@ def _directly(
             raise _PlanError(message, hint, known)
         if effective["policy"]["mode"] != "live":
             for line in lines:
-                click.echo(_shown(line), err=True)
+                click.echo(_one_line(line), err=True)
             raise _PlanError(f"DRY RUN: {NOTHING_DONE}", "to stop it: `costguard stop --live`", known)
         ask(lines, f"Carry out `{action}` on this machine now?")
         return {"action": action, "receipt": {}, "plan": known} | attempt.go().as_json
@@ -251,13 +251,13 @@ def _plan(action: str, verdict: str, findings: Iterable[tuple[str, str, str]]) -
         yield f"  - {text}" + (f" (what to do: {hint})" if hint else "")
 
 
-def _shown(line: str) -> str:
+def _one_line(line: str) -> str:
     """What users and clouds wrote, for a terminal: one line, with the names of users."""
     return with_names(printable(line).replace("\n", " "))
 
 
-def _seen(report: Mapping[str, Any] | None) -> Iterator[str]:
-    """What speaks against a stop: it does not prevent one, but nobody should be surprised."""
+def _objections(report: Mapping[str, Any] | None) -> Iterator[str]:
+    """What speaks against a stop: it prevents nothing, but nobody should be surprised."""
     if report is None:
         yield "No agent is running, so it is unknown whether the GPUs are busy."
         return
@@ -270,7 +270,7 @@ def _seen(report: Mapping[str, Any] | None) -> Iterator[str]:
         yield f"  ! {veto['source']}: {veto['reason']}"
 
 
-def _tell(fate: Mapping[str, Any], *, as_json: bool) -> None:
+def _print_fate(fate: Mapping[str, Any], *, as_json: bool) -> None:
     status = fate["status"]
     good = status in {"accepted", "done", "pending"}
     if as_json:
@@ -283,9 +283,9 @@ def _tell(fate: Mapping[str, Any], *, as_json: bool) -> None:
         check = "check in the cloud's console whether the machine is still billed; see `costguard doctor`"
         raise CostguardError(message, HINTS.get(status, check), REFUSED)
     proof = f" (proof: {fate['proof']})" if fate["proof"] else ""
-    click.echo(_shown(f"{status}: {fate['action']}{proof}"))
+    click.echo(_one_line(f"{status}: {fate['action']}{proof}"))
     if fate["detail"]:
-        click.echo(_shown(f"  {fate['detail']}"))
+        click.echo(_one_line(f"  {fate['detail']}"))
     if fate.get("receipt"):
         click.echo(
             "Not confirmed yet. To check from another machine whether the bill has ended: `costguard stop --verify RECEIPT`. The receipt:"

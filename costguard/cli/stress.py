@@ -14,7 +14,7 @@ import click
 from costguard.cli.answer import emit
 from costguard.cli.examples import examples
 from costguard.cli.fill import named_gpus
-from costguard.cli.starting import taken
+from costguard.cli.starting import as_callback
 from costguard.config import values
 from costguard.errors import REFUSED, CostguardError
 
@@ -84,13 +84,13 @@ def _program(text: str) -> str:
 )
 @click.option("--gpus", multiple=True, callback=named_gpus, metavar="LIST", help="Numbers or UUIDs of the GPUs (default: all that may be used).")  # fmt: skip
 @click.option("--work", type=click.Choice(["elementwise", "matmul", "hold"]), default="elementwise", show_default=True, help="What is computed; hold: nothing.")  # fmt: skip
-@click.option("--memory", callback=taken(_part), metavar="SHARE", default="88%", show_default=True, help="How much of the free memory is held.")  # fmt: skip
-@click.option("--chunk", callback=taken(size), metavar="SIZE", default="512MiB", show_default=True, help="Bytes of one allocation.")  # fmt: skip
-@click.option("--load", callback=taken(_part), metavar="SHARE", default="100%", show_default=True, help="The share of the time spent computing.")  # fmt: skip
-@click.option("--duration", callback=taken(_time), metavar="TIME", help="How long (default: until somebody ends it).")  # fmt: skip
+@click.option("--memory", callback=as_callback(_part), metavar="SHARE", default="88%", show_default=True, help="How much of the free memory is held.")  # fmt: skip
+@click.option("--chunk", callback=as_callback(size), metavar="SIZE", default="512MiB", show_default=True, help="Bytes of one allocation.")  # fmt: skip
+@click.option("--load", callback=as_callback(_part), metavar="SHARE", default="100%", show_default=True, help="The share of the time spent computing.")  # fmt: skip
+@click.option("--duration", callback=as_callback(_time), metavar="TIME", help="How long (default: until somebody ends it).")  # fmt: skip
 @click.option(
     "--python",
-    callback=taken(_program),
+    callback=as_callback(_program),
     metavar="PROGRAM",
     help="A Python that has PyTorch (default: costguard's own).",
 )

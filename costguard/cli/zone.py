@@ -1,4 +1,4 @@
-"""One answer has one zone: sentences of the agent come in its own, so what stands beside them is shown in that."""
+"""Show dates in the agent's time zone: its sentences already use it, and one screen should have one zone."""
 
 import os
 import re
@@ -6,14 +6,14 @@ import time
 from collections.abc import Mapping
 
 _NAME = re.compile(r"(?!.*\.\.)[A-Za-z0-9<][A-Za-z0-9_+\-/<>:,.]{0,63}")
-"""What the variable TZ may hold, but for paths: another user's agent leads this process to no file of his."""
+"""Names of zones as TZ takes them, but no paths: another user's agent must not make this process open a file of his."""
 
 OF_MACHINE = frozenset(("", "/etc/localtime"))
-"""Values of it, after the colon with which a name may begin, that mean the machine's own zone. Source: tzset(3)."""
+"""Values of TZ, without an initial colon, that mean the machine's own zone. Source: tzset(3)."""
 
 
 def adopt(report: Mapping[str, object]) -> None:
-    """From now on this process shows dates in the zone of the agent that gave this report; of an older agent in its own."""
+    """Show dates in the zone of the agent that gave this report; older agents do not report one, and change nothing."""
     agent = report.get("agent")
     zone = agent.get("zone") if isinstance(agent, Mapping) else None
     if not isinstance(zone, str):

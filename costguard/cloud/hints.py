@@ -1,4 +1,4 @@
-"""What a person is told to do next, where every cloud has the same advice: one spelling of each."""
+"""What to do next, where the advice is the same on every cloud: one wording of each."""
 
 AGAIN = "run it again; a running agent does so by itself, see `costguard status`"
 """About a trouble that passes, whoever asked: a person by hand, or the agent."""

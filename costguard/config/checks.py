@@ -200,7 +200,7 @@ def _tags(settings: Settings) -> Iterator[Problem]:
 
 
 def _secrets(settings: Settings) -> Iterator[Problem]:
-    """What the cloud keeps is read with the machine's own identity; the message names no secret's name, which may be one by mistake."""
+    """Secrets in the cloud's store need a cloud that has one. The message leaves out the given name, which may be the secret itself by mistake."""
     provider = CLOUDS.installed.get(settings.cloud.provider)
     store = secret_store(provider) if provider is not None else None
     for channel, one in settings.notify.channels.items():
@@ -253,7 +253,7 @@ def _beyond_bounds(settings: Settings) -> Iterator[_Beyond]:
 
 
 def bounds_for_defaults(settings: Settings, written: Mapping[str, Value]) -> dict[str, Value]:
-    """The administrator's bounds for options that nobody has written, and whose defaults are beyond them: so nobody has to correct them."""
+    """The administrator's bound for each option whose default lies beyond it and that nobody has set: it takes the default's place."""
     return {
         one.path: Value(written[one.admin].raw, f"{one.admin} ({written[one.admin].source})")
         for one in _beyond_bounds(settings)

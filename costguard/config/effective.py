@@ -10,7 +10,7 @@ from costguard.engine.policy import END_TASK
 from costguard.readers.host.senses import SENSES
 
 UNREACHED_WAIT_SECONDS = 1800.0
-"""At least so much longer runs a countdown whose warning no channel took, where channels beyond this machine exist."""
+"""A countdown is at least this much longer where channels beyond this machine exist and none took its warning."""
 
 DEFAULT_BUDGET_PERIOD = 30 * 86400.0
 """Seconds; never used, because a budget without its period is refused."""
@@ -41,7 +41,7 @@ def build(loaded: LoadedConfiguration) -> dict[str, object]:
 
 
 def notify(settings: Settings, wanted: bool) -> dict[str, object]:
-    """How people are told. Of a task not everybody who sits at the machine, unless that is ``wanted``: it is others' machine, too."""
+    """How people are told. The guard of a task leaves out `wall`, unless that is ``wanted``: others use the machine, too."""
     found = settings.notify.model_dump(mode="json")
     if _guards_task(settings) and not wanted:
         found["local"] = [name for name in found["local"] if name != "wall"]
@@ -51,7 +51,7 @@ def notify(settings: Settings, wanted: bool) -> dict[str, object]:
 def senses(settings: Settings, wanted: bool = True) -> dict[str, object]:
     """What the host reader looks for; ``hatch`` on a sense: what it sees blocks every stop.
 
-    For a task only if it is ``wanted``: what else goes on on a machine of several tasks says nothing of this one.
+    For a task only if ``wanted``: other activity on a machine of several tasks says nothing about this one.
     """
     found = settings.senses.model_dump(mode="json")
     if _guards_task(settings):

@@ -21,13 +21,13 @@ from costguard.notify.usable import troubles
 from costguard.report import picture
 
 UNHEARD = "a warning"
-"""How the check begins that says that nobody would hear it."""
+"""The first words of the check that says whether anybody would get the warning."""
 
 
 def checks(
     effective: Mapping[str, Any], places: Mapping[str, str], report: Mapping[str, Any] | None
 ) -> Iterator[CheckResult]:
-    """Whether a warning would reach anybody now, found as a delivery finds it."""
+    """Whether a warning would reach anybody now, by the same look as a delivery takes."""
     if "notify" not in effective:
         return
     beyond = effective["notify"].get("channels", {})

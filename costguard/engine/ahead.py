@@ -1,4 +1,4 @@
-"""What is still to come is told ahead: the deadline in steps, and the end of a long countdown."""
+"""Messages in advance: the deadline in steps, and the end of a long countdown."""
 
 from typing import NamedTuple
 
@@ -11,21 +11,21 @@ from costguard.engine.window import NEVER
 
 SHARES = (0.25, 0.1)
 HOUR_SECONDS = 3600.0
-"""The deadline is told when so much of its time is left, and an hour before."""
+"""People are told of the deadline when this much of its time is left, and an hour before it."""
 
 SHORTEST_SECONDS = 300.0
-"""Nothing is told ahead by less."""
+"""The shortest notice: nobody is told of a deadline that is nearer."""
 
 MOVED_SECONDS = 120.0
-"""A deadline that is later by more was moved: it is told anew."""
+"""A deadline that moved later by more than this is announced again."""
 
 LONG_COUNTDOWN_SECONDS = 1200.0
-"""People are reminded of a countdown that is at least so long: at its half, and in its last minute."""
+"""People are reminded of a countdown that is at least this long: halfway, and in its last minute."""
 
 LAST_SECONDS = 60.0
 
 UNREACHED_EVERY_SECONDS = 120.0
-"""A countdown of which nobody has heard is told so often."""
+"""How often the warning of a countdown is repeated while it has reached nobody."""
 
 
 class _Due(NamedTuple):
@@ -37,7 +37,7 @@ class _Due(NamedTuple):
 
 
 def tell_deadline(turn: Turn) -> None:
-    """Tell how much time is left, once for each step; of several that have passed the last."""
+    """Tell how much time is left, once for each step; of several steps that have passed, only the last."""
     due, known = _due(turn.situation), turn.deadline
     if due is None:
         return
@@ -56,7 +56,7 @@ def tell_deadline(turn: Turn) -> None:
 
 
 def deadline_told_at(situation: Situation) -> float:
-    """When the deadline is told next, if nothing changes; NEVER when it is not."""
+    """When people are next told of the deadline, if nothing changes; NEVER for not at all."""
     due, state = _due(situation), situation.state
     return NEVER if due is None else state.at + due.left - _step(due.whole, state.core.deadline.told_left)
 

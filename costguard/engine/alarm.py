@@ -55,14 +55,14 @@ def raise_alarm(turn: Turn) -> None:
 
 
 def timed(alarm: Alarm, rules: Rules) -> Alarm:
-    """With the time at which it is told next: after 1, 2, 4 ... times `unknown_alarm`, then daily."""
+    """The alarm with the time of its next message: after 1, 2, 4 ... times `unknown_alarm`, then daily."""
     after = rules.policy.unknown_alarm
     pause = after if alarm.counted == alarm.since else min(DAY_SECONDS, after * 2.0 ** min(alarm.told - 1, DOUBLINGS))
     return alarm._replace(next=alarm.counted + pause)
 
 
 def waiting(alarm: Alarm | None, until: float) -> Alarm | None:
-    """Something else delays the stop from now on. Who was told of an alarm hears of its end, once it is over."""
+    """Something else delays the stop from now on. Whoever was told of the alarm is told when it ends."""
     if alarm is None or not alarm.told:
         return None
     return alarm if alarm.next == NEVER else alarm._replace(next=NEVER, lasted=alarm.lasted + until - alarm.since)

@@ -241,7 +241,7 @@ def _next_link(turn: Turn, incident: Incident, detail: str, at: float) -> None:
 
 
 def _fail(turn: Turn, incident: Incident, detail: str, at: float) -> None:
-    """No action of the list could be carried out: people are told at that moment, and from then on it is a while until a new try."""
+    """No action of the list could be carried out: tell people now, and try again only after a pause."""
     turn.attempt = turn.attempt._replace(worker="", ready=False)
     rounds = turn.ending.rounds + (not incident.by_person)
     retry_at = at + min(DAY_SECONDS, FIRST_ROUND_SECONDS * 2.0 ** max(0, rounds - 1))

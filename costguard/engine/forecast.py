@@ -39,7 +39,7 @@ def _decided(situation: Situation) -> float:
 
 
 def _watching(situation: Situation) -> float:
-    """When a reason could begin, or what is told beside them; work forgives stops and holds at any moment."""
+    """When a reason could begin, or a message beside it is due; work forgives stops and holds at any moment."""
     state, rules, core = situation.state, situation.rules, situation.state.core
     if (core.ledger.stops or core.people.charged) and works_now(state):
         return -NEVER

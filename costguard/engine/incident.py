@@ -71,7 +71,7 @@ def advance(turn: Turn, *, bridged: bool, watched: bool) -> None:
 
 
 def _watching(turn: Turn) -> None:
-    """Begin an incident when a reason holds; a deadline that passed while work goes on is told, at most daily."""
+    """Begin an incident when a reason holds; report a deadline that passed during work, at most daily."""
     if reason := reasons.choose(turn.situation):
         open_incident(turn, reason)
     elif turn.at >= turn.core.alarms.deadline_at and overdue.waits_for_work(turn.situation):
@@ -271,7 +271,7 @@ def _told(turn: Turn, incident: Incident, event: Outcome) -> None:
 def notice(turn: Turn, event: Notice) -> None:
     """The cloud will take or interrupt the machine: told at once, and no own stop races with it.
 
-    What is announced while another one is open is told when it is worse: an end after an interruption, or much sooner.
+    An announcement during another one is told only where it is worse: an end instead of an interruption, or much sooner.
     """
     earlier, incident = turn.notice, turn.core.incident
     if earlier.due is None:

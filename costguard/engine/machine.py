@@ -226,7 +226,7 @@ NOTICE_OVER = "what the cloud announced has not happened; the machine's own rule
 
 
 def _date_stops(turn: Turn) -> None:
-    """A stop of which nobody knew the date counts from the first date that is sure: later than it was, so longer."""
+    """A stop of unknown date gets the first certain date after it: later than it was, so the wait is longer rather than shorter."""
     stops = turn.core.ledger.stops
     if turn.synced and UNDATED in stops:
         turn.ledger = turn.core.ledger._replace(stops=tuple(turn.wall if date == UNDATED else date for date in stops))

@@ -17,15 +17,15 @@ from costguard.engine.window import NEVER
 from costguard.engine.words import duration
 
 HOLDS_KEPT = 32
-"""So many users hold at once, and root; each has at most one hold, and nobody's is pushed out."""
+"""How many users may hold at once, besides root; each has at most one hold, and none is displaced by another."""
 
 ACCOUNTS_KEPT = 64
 """Of so many users is known for how long they held; of more, those that held least are charged to the whole alone."""
 
-_RELEASED = ""  # nobody's key: a release keeps no later hold of the same user from being told
+_RELEASED = ""  # no user has this key: a release must not silence a later hold of the same user
 
 HOLD_TOLD_EVERY_SECONDS, HOLD_IS_NEWS_SECONDS = 60.0, 600.0
-"""Holds of one person are told at most so often, in seconds; one that moves its end by more than this is always told."""
+"""People are told of one user's holds at most this often, in seconds; always of one that moves the end by more than this."""
 
 TOLD_AT_ONCE = 20
 """Holds and releases of all users that are told within that time: each is a message to everybody. `status` shows the rest; root's are always told."""
@@ -179,7 +179,7 @@ def forgive(turn: Turn) -> None:
 
 
 def _end_countdown(turn: Turn, owner: str) -> None:
-    """A hold ends a countdown, and is told itself; a person's own stop is taken back aloud."""
+    """A hold ends a countdown and has a message of its own; a person's own stop is cancelled with one."""
     incident = turn.core.incident
     if incident is not None and incident.by_person:
         back_to_watching(turn, f"{owner} holds it")

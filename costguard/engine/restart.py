@@ -120,7 +120,7 @@ def _closed(turn: Turn, incident: Incident) -> None:
 
 
 def _carried(turn: Turn, hold: Hold) -> Hold | None:
-    """A hold of an earlier boot with what is left of it; None once it is over, which is told."""
+    """A hold of an earlier boot with the time that it has left; None, and a message, once it is over."""
     left = _left(turn, hold)
     if left > 0:
         return hold._replace(until=turn.at + min(left, turn.rules.policy.hold_max))

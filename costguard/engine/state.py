@@ -137,11 +137,11 @@ class StopRequest(NamedTuple):
 
 
 class Alarm(NamedTuple):
-    """What delays a stop and is told: unknown (I6), or one weak sign of work."""
+    """What delays a stop so long that people are told: unknown (I6), or one weak sign of work."""
 
     since: float  # the delay counts from here
     told: int = 0  # how often it was told
-    next: float = NEVER  # when it is told next; NEVER: something else delays the stop, and its end is still to be told
+    next: float = NEVER  # when people are told next; NEVER: something else delays the stop now, only the end is due
     counted: float = 0.0  # from when the pause until then counts
     lasted: float = 0.0  # seconds of delay before ``since``
 
@@ -180,7 +180,7 @@ class Signals(NamedTuple):
 
 
 class Alarms(NamedTuple):
-    """What delays a stop, and when it is told next."""
+    """What delays a stop, and when people are told next."""
 
     unknown: Alarm | None = None
     weak_sign: Alarm | None = None  # a single weak sign keeps the machine up
@@ -193,7 +193,7 @@ class Ending(NamedTuple):
 
     done: str = ""  # of DONE: acted | would | cannot | unknown
     since: float = 0.0  # when the last phase DONE or FAILED began
-    remind_at: float = NEVER  # when DONE or FAILED is told again
+    remind_at: float = NEVER  # when people are reminded of DONE or FAILED
     retry_at: float = NEVER  # when FAILED may begin a new incident
     rounds: int = 0  # incidents that failed in a row
 

@@ -38,7 +38,7 @@ UNDER_WAY = frozenset((
 """Messages of a countdown, of a request, and of what came of them: a guard that begins again says itself how these stand."""
 
 REQUESTED = frozenset(("accepted", "asking", "stopping"))
-"""Messages of a request that is out. The last one is told again while nothing else is known: the machine may end before more is."""
+"""Messages about a request that was sent. The last is repeated while nothing else is known: the machine may end before there is more."""
 
 UNTOLD_KEPT = 16
 """Messages that are on their way at once; of more, the first ones are the next guard's no more."""

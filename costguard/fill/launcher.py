@@ -38,7 +38,7 @@ TURN_SECONDS = 0.5
 """Between two looks at what is due, when nothing happens."""
 
 BEGINS_WITHIN_SECONDS = 10.0
-"""A command that does not run by then is told: its folder, log or program lies where nobody answers."""
+"""After this a command that does not run is reported: its folder, log or program is on a file system that hangs."""
 
 _LEAVE = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 _UNHEEDED = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)  # who stands still makes room for nobody

@@ -33,7 +33,7 @@ class WatchedGpu:
 
 
 class WatchedGpus:
-    """Those that the work may use, and of which people are told; fixed at the first look."""
+    """The GPUs that the work may use and messages name; fixed at the first look."""
 
     def __init__(self, view: View, now: float, keys: Collection[str]) -> None:
         self.by_key = {

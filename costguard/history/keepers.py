@@ -9,7 +9,7 @@ KINDS = frozenset(("keeps", "let_go"))
 
 
 class Keeper(NamedTuple):
-    """One of whom a sense saw something, for as long as that kept the machine up.
+    """Somebody or something that a sense saw, and for how long that kept the machine up.
 
     ``begun``, ``ended``: dates; None for one whose end is not recorded. ``who`` is empty where the sense could not see. ``by``:
     what ended it. ``times``: how often it came, with short pauses.

@@ -49,7 +49,7 @@ class IncidentSummary(NamedTuple):
     proof: str
     delivered: int
     undelivered: int
-    in_doubt: int = 0  # messages of which nobody knows whether they arrived
+    in_doubt: int = 0  # messages that may or may not have arrived
     unreached: bool = False  # the warning reached nobody, and the countdown went on
     only: str = ""  # or nobody but these terminals
     task: str = ""  # of a scheduler, where one was guarded

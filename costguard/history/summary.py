@@ -122,7 +122,7 @@ class Stayed(NamedTuple):
     within: float
 
     def counting(self, limit: float | None) -> float:
-        """Those of which the money counts here: the first ``limit`` seconds of each stop, whatever was told of them before."""
+        """Those of ``within`` that count as money: only the first ``limit`` seconds of a stop do, ``before`` among them."""
         return self.within if limit is None else min(self.within, max(0.0, limit - self.before))
 
 

@@ -18,7 +18,7 @@ TELL_EVERY = 20_000
 """Samples between two reports of progress."""
 
 A_MACHINE = 150
-"""Samples that take as long as what the engine says of each machine once."""
+"""The fixed cost of a machine, in samples that take as long."""
 
 
 class ComparedPolicy(NamedTuple):

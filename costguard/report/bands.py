@@ -1,4 +1,4 @@
-"""Times in which something stood: a countdown, an action, a latch, a hold, the machine off. From recorded events. Pure."""
+"""The spans of time that a picture marks: countdowns, actions, failures, holds, the machine off. From recorded events. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
@@ -26,7 +26,7 @@ SEEN_AGAIN_SECONDS = 300.0
 
 
 class Band(NamedTuple):
-    """One of them: what it is, from when to when, and in a few words; ``due``: when a countdown ends that still runs."""
+    """One span: its kind, begin and end, and a few words; ``due``: when a countdown that still runs will end."""
 
     kind: str
     begin: float

@@ -16,17 +16,17 @@ STRIP = 18.0
 GAP = 5.0
 HOLD_ROWS = 3
 BANDS_NAMED = 40
-"""The latest ones of a row; for more there is no room on any screen."""
+"""How many of a row get a name, the latest first: no screen has room for more."""
 
 SWATCH = 18.0
 LEAST_SHARE = 0.15
-"""Of the height of a lane: a moment of unknown is seen too."""
+"""The least height of a mark of unknown time, as a share of its lane: even a moment must be visible."""
 
 STROKE = 1.4
-"""Of the line on top of a load: one of zero lies on the ground, and is seen."""
+"""Width of the line on top of a load, so that a load of zero is visible too."""
 
 NAME_LONGEST = 150.0
-"""Of the words beside a band."""
+"""Width of the words beside a band, at most."""
 
 LANE_HEIGHTS = ((1, 110.0), (2, 80.0), (4, 54.0), (8, 36.0))
 LANE_LOWEST = 24.0
@@ -43,7 +43,7 @@ WORDS = {
 ON_TOP = (
     bands.OFF, bands.HOLD, bands.COUNTDOWN, bands.WOULD, bands.REQUESTED, bands.ACTED, bands.STUCK,
 )  # fmt: skip
-"""What is drawn over what, where marks are narrower than can be seen: the graver one stays visible."""
+"""The order of drawing: where marks overlap, the graver one stays visible."""
 
 HATCHES = {
     bands.COUNTDOWN: "////",

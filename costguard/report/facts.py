@@ -121,13 +121,13 @@ def _stretches(database: sqlite3.Connection, since: float, until: float) -> list
 
 
 def _numbers(span: GpuSpan) -> GpuSpan:
-    """What is no number was not read: a file keeps anything."""
+    """The same with None or 0 for values that are not numbers: the file may hold anything."""
     low, mean, high = [bands.number(value) for value in span[3:]]
     return GpuSpan(str(span.gpu), bands.number(span.known) or 0.0, bands.number(span.unknown) or 0.0, low, mean, high)
 
 
 def _unknown_times(database: sqlite3.Connection, since: float, until: float) -> tuple[tuple[UnknownTime, ...], int]:
-    """The latest ones, and how many more there are."""
+    """The latest unknown times, and how many more there are."""
     rows = database.execute(
         "SELECT gpu, minute, unknown FROM minutes WHERE typeof(unknown) = 'real' AND unknown > 0 AND minute >= ? AND minute < ? ORDER BY gpu, minute",
         (since - since % 60.0, until),

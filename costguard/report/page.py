@@ -24,7 +24,7 @@ LISTED = 200
 CALLED_OFF = frozenset({"cancelled", "held"})
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""Of the page for itself: whatever stood in it, nothing would run and nothing be asked for."""
+"""The page's Content-Security-Policy: whatever got into the page, nothing runs and nothing is fetched."""
 
 
 def page(facts: ReportFacts, pictures: Sequence[str], why_none: str = "") -> str:

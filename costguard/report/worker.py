@@ -24,22 +24,22 @@ from costguard.report import timeline
 from costguard.report.job import DrawJob, Drawn, PictureFormat
 
 MEMORY_LIMIT_BYTES = 2 << 30
-"""Of addresses, of which the library takes a third; what is really used is about 80 MB."""
+"""Limit of the address space: the library maps a third of it, and really uses about 80 MB."""
 
 FIRST_TO_GO = "800"
-"""When memory runs out a picture goes before any work, and not as late as the guard whose child this is."""
+"""oom_score_adj: when memory runs out, drawing is killed before any work, and before the guard, whose own score it would inherit."""
 
 SLOTS = 360
 """Columns of a picture, at most: one a pixel of a phone."""
 
 LOOK_BACK_SECONDS = 2 * 86400.0
-"""What began so long before, as a hold may have, is still seen."""
+"""How long before the picture events are read, so that a hold that began then still shows."""
 
 LOCKED_SECONDS = 30.0
-"""For longer nobody writes the list of fonts."""
+"""Older locks of the list of fonts are left over: writing it never takes as long."""
 
 SHORTEST_SECONDS = 1800.0
-"""Of the time on a picture, if so much was asked for."""
+"""The shortest span that a picture is cut to where records begin late."""
 
 _POLL_SECONDS = 0.05
 

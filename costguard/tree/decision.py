@@ -10,7 +10,7 @@ from costguard.engine.words import percent, spell
 from costguard.tree.jobs import Judgement
 
 UNKNOWN_ALARM_SECONDS = 60.0
-"""A GPU that keeps the verdict away for so long is told: it cannot be read, and unknown is never idle."""
+"""After this a GPU that cannot be read is reported: unknown is never idle, so it holds up the verdict."""
 
 
 def policy_of(judgement: Judgement, granted: Granted, launched: float, first: float) -> Policy:

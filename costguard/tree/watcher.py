@@ -192,7 +192,7 @@ class Watcher(WatcherLoop):
     # -- the tree --------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
-        """Follow the tree, and tell at once of whom this user could not end."""
+        """Follow the tree, and report at once the processes that this user cannot end."""
         for process in self._followed.look():
             if os.geteuid() != 0 and process.key not in self._told_other and send(process, 0) == "refused":
                 self._told_other.add(process.key)

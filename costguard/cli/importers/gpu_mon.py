@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from costguard.cli.fill_file import FillFile, content, slipped, wrong
+from costguard.cli.fill_file import FillFile, content, syntax_error, wrong
 from costguard.cli.importers import Imported, Note
 from costguard.config import toml_text
 from costguard.fill.jobs import Filler
@@ -39,12 +39,12 @@ T = TypeVar("T")
 
 def read(path: str) -> Imported:
     """Read one file. Raises CostguardError with all that is wrong in it, each with section, key and what is allowed."""
-    parser = configparser.ConfigParser()  # with its interpolation, as there: %% is a percent sign
+    parser = configparser.ConfigParser()  # with interpolation, as in gpu_mon: %% is a percent sign
     text = toml_text.decode(content(path))
     if isinstance(text, toml_text.Slip):
-        raise slipped(path, text)
+        raise syntax_error(path, text)
     try:
-        parser.read_string(text.replace("\r", "\n"))  # every end of a line counts, as there
+        parser.read_string(text.replace("\r", "\n"))  # gpu_mon accepts every kind of line end
     except configparser.Error as error:
         plain = " ".join(str(error).replace("<string>", path).split())
         message = f"this is not a gpu_mon configuration: {plain}"
@@ -83,7 +83,7 @@ class _GpuMonFile:
         options = {"interval": self._interval(), "ignore": self._ignored(), **self._people()}
         options |= {"idle_for": 10.0, "rest": 30.0, "signal": 15, "grace": 5.0}  # the defaults of `fill`
         self._unknown_names()
-        works.sort(key=lambda work: work.filler.gpus != ())  # all GPUs first, the others by their order, as there
+        works.sort(key=lambda work: work.filler.gpus != ())  # gpu_mon tries work for all GPUs first
         works = self._within(works)
         self._tell_groups(works)
         return Imported(FillFile(tuple([work.filler for work in works]), options), tuple(self._notes), dict(THEIRS))
@@ -160,7 +160,7 @@ class _GpuMonFile:
             other = next((one for one in works[:place] if one.gpus and _shared(one.filler, later.filler)), None)
             if first is not None:
                 self._notes.append(Note("changed", f"[{later.name}] never begins: [{first.name}] comes first and takes {_together(first.filler.gpus)} whenever it can; give them GPUs of their own"))  # fmt: skip
-            elif other is not None:  # work for all makes way as there
+            elif other is not None:  # as in gpu_mon, work for all GPUs makes way
                 gpus = _together(_shared(other.filler, later.filler))
                 self._notes.append(Note("changed", f"[{later.name}] begins only while [{other.name}] does not run: both want {gpus}, and [{other.name}] comes first"))  # fmt: skip
 
@@ -181,7 +181,7 @@ class _GpuMonFile:
         return found
 
     def _ignored(self) -> tuple[str, ...]:
-        """The programs that are nobody."""
+        """Programs whose use of a GPU does not count."""
         lists = []
         for name, section in self._of_kind("gpu"):
             text = self._value(name, section, "ignore_programs", "names with commas, or nothing")
@@ -247,7 +247,7 @@ def _kind(name: str) -> str:
 def _never_beside(earlier: Filler, later: Filler) -> bool:
     """Whether the later one needs all that the earlier one needs: then the earlier one always has it."""
     if not earlier.gpus:
-        return not later.gpus  # else the later one begins where some are taken, as there
+        return not later.gpus  # else the later one begins where some are taken, as in gpu_mon
     return set(earlier.gpus) <= set(later.gpus)
 
 

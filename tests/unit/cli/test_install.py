@@ -141,9 +141,9 @@ def test_an_installation_that_only_root_can_run_is_noticed(short_path: Path) -> 
     command, link = folder / "costguard", short_path / "link"
     command.touch(0o755)
     link.symlink_to(command)
-    assert installation.closed([str(link), "/usr/bin/env"]) == ""
+    assert installation.first_closed([str(link), "/usr/bin/env"]) == ""
     folder.chmod(0o750)
-    assert installation.closed(["/usr/bin/env", str(link)]) == str(folder)
+    assert installation.first_closed(["/usr/bin/env", str(link)]) == str(folder)
 
 
 def test_a_guard_that_others_starve_may_start_slowly_and_install_waits_for_it(tmp_path: Path) -> None:
@@ -277,7 +277,7 @@ def test_a_service_with_older_code_than_what_lies_here_is_noticed(
         systemctl.write_text(f"#!/bin/sh\necho {({'older': older.pid, 'this': os.getpid()}).get(runs, 0)}\n")
         systemctl.chmod(0o755)
         monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
-        assert installation.outdated("costguard.service", str(systemctl) if new else "/bin/sh") is told
+        assert installation.runs_old_code("costguard.service", str(systemctl) if new else "/bin/sh") is told
     finally:
         older.kill()
         older.wait()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from costguard.cli.stop import AGENT_SECONDS, SILENT_SECONDS, _Question, _seen, follow
+from costguard.cli.stop import AGENT_SECONDS, SILENT_SECONDS, _objections, _Question, follow
 from costguard.errors import CostguardError
 
 
@@ -99,7 +99,7 @@ def test_what_users_wrote_does_not_write_on_the_screen_of_who_stops(capsys: pyte
         "holds": [{"owner": "uid 0", "reason": "x\x1b]0;mine\x07\x1b[2J\x9b31m\u202ey\nAll is quiet"}],
         "vetoes": [{"source": "terminals", "reason": "ann\x1b[8m types"}],
     }
-    _Question(yes=True, as_json=False)(_seen(report), "")
+    _Question(yes=True, as_json=False)(_objections(report), "")
     written = capsys.readouterr().err
     assert all(line.isprintable() for line in written.splitlines())
     assert [line.split(" x")[0] for line in written.splitlines()] == [
