@@ -1,15 +1,14 @@
 """Two GPUs on a bus, the stand-in library, and readers that look at them: in this process, or in others."""
 
-import ctypes
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Protocol
 
+import pynvml
 import pytest
 
-from costguard.readers.nvml import binding
 from costguard.readers.nvml.codes import SUCCESS
 from costguard.readers.nvml.gpu import Gpu, Reading
 from costguard.readers.nvml.learnt import Learnt
@@ -52,7 +51,8 @@ def take_library(library: Path, environment: Mapping[str, str], monkeypatch: pyt
     """Give this process the library, as a driver would."""
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr(binding, "loaded", ctypes.CDLL(str(library)))
+    monkeypatch.setattr(pynvml, "nvmlLib", pynvml.CDLL(str(library)))
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
 
 
 class Inner:

@@ -210,8 +210,8 @@ def test_gpu_that_the_driver_does_not_list_is_said_to_be_that(world: World, look
 
 
 def test_a_reader_that_cannot_even_begin_says_why(apart: Apart) -> None:
-    """A part of it is missing or broken: its last words are the exception, in one line."""
-    (apart.folder / "json.py").write_text("raise ImportError('half installed')")
+    """The binding is missing or broken: its last words are the exception, in one line."""
+    (apart.folder / "pynvml.py").write_text("raise ImportError('half installed')")
     package = Path(costguard.__file__).parent
     (apart.folder / "costguard").symlink_to(package)  # what lies beside the package is found first
     argv = [word.replace(str(package), f"{apart.folder}/costguard") for word in command_lines()["nvml"]]

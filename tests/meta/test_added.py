@@ -22,7 +22,7 @@ DRIVER = TESTS / "unit/readers/driver.py"
 PAGES = "\n".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
 BY_OTHERS = {"Temperature": "of `costguard stress`", "HandleByUUID": "finds a GPU"}
 """Calls of the driver that no signal rests on."""
-SETS_UP = frozenset(("Count_v2", "HandleByIndex_v2", "HandleByPciBusId_v2", "Name", "UUID"))
+SETS_UP = frozenset(("Lib", "Init_v2", "Count_v2", "HandleByIndex", "HandleByPciBusId", "Name", "PciInfo", "UUID"))
 """How the library finds the GPUs: the driver of the unit tests begins with their handles."""
 
 

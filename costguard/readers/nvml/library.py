@@ -1,14 +1,14 @@
-"""NVML: the few functions that the reader calls, each answering (code, value).
+"""NVML through nvidia-ml-py: the few functions that the reader calls, each answering (code, value).
 
-The rare calls are in `costguard.readers.nvml.binding`. The hot ones (sample ring, engines, energy, rates, counters, use by
-process, GPM: once per GPU and tick) have buffers made once: measured on 8 GPUs that takes a fifth of the CPU time. Numbers and
-layouts: NVIDIA's nvml.h.
+The rare calls are the binding's own. The hot ones (sample ring, engines, energy, rates, counters, use by
+process, GPM: once per GPU and tick) use the functions of the library that the binding loaded, with buffers
+made once: measured on 8 GPUs that takes a fifth of the CPU time. Numbers and layouts: NVIDIA's nvml.h.
 """
 
 import ctypes
 
-from costguard.readers.nvml import binding
-from costguard.readers.nvml.binding import function as _function
+import pynvml
+
 from costguard.readers.nvml.codes import (
     DEPRECATED,
     FUNCTION_NOT_FOUND,
@@ -31,11 +31,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     Handle = Any
-    """What the library gives for a GPU: a pointer."""
+    """What the binding gives for a GPU: a pointer."""
     Engines = tuple[Callable[..., int], ...]
 
 ENGINES = ("encoder", "decoder", "JPEG engine", "OFA")
 
+_PLACES = (
+    "libnvidia-ml.so.1",
+    "/usr/lib/wsl/lib/libnvidia-ml.so.1",
+    "/usr/local/nvidia/lib64/libnvidia-ml.so.1",
+)
 _UTILISATION_SAMPLES = 1
 _MOST_GPUS = 256  # more is garbage
 _RING_ROOM = 256  # samples; rings of about 100 were seen
@@ -75,12 +80,17 @@ class Nvml:
     """
 
     def __init__(self) -> None:
-        binding.load()
-        code = binding.initialise()
-        if code == LIBRARY_NOT_FOUND:
-            raise LibraryMissingError(f"{words(12)} (NVML 12)")
-        if code != SUCCESS:
-            raise NvmlError(code, "Init")
+        _load()
+        try:
+            pynvml.nvmlInit()  # once in the life of a process; touches no GPU
+        except Exception as error:
+            code = _code(error)
+            if code == LIBRARY_NOT_FOUND:
+                raise LibraryMissingError(f"{words(12)} (NVML 12)") from error
+            if code == FUNCTION_NOT_FOUND:  # a library older than the one that takes flags
+                code = _function("nvmlInit_v2")()
+            if code != SUCCESS:
+                raise NvmlError(code, "Init") from error
         self._uints = _PAIR()
         self._long = _Q()
         self._at = ctypes.byref(self._uints)
@@ -92,7 +102,6 @@ class Nvml:
         self._rates = _function("nvmlDeviceGetUtilizationRates")
         self._energy = _function("nvmlDeviceGetTotalEnergyConsumption")
         self._samples = _function("nvmlDeviceGetSamples")
-        self._power = _function("nvmlDeviceGetPowerUsage")
         self._temperature = _function("nvmlDeviceGetTemperature")
         self._newer = _Q()
         self._make_room(_RING_ROOM)
@@ -115,7 +124,7 @@ class Nvml:
 
     def shutdown(self) -> None:
         """Let go of every GPU, so that the driver can be unloaded."""
-        _function("nvmlShutdown")()
+        _ask(pynvml.nvmlShutdown)
 
     def count(self) -> tuple[int, int]:
         """How many GPUs the driver knows, unreadable ones included."""
@@ -125,20 +134,19 @@ class Nvml:
 
     def open_index(self, index: int) -> "tuple[int, Handle]":
         """The handle of a GPU; None when it cannot be opened."""
-        return binding.handle("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index))
+        return _ask(pynvml.nvmlDeviceGetHandleByIndex, index)
 
     def open_address(self, address: str) -> "tuple[int, Handle]":
         """The same by PCI address, in the driver's own spelling (00000000:0A:00.0) or that of sysfs."""
         domain, _, rest = address.partition(":")
-        name = "nvmlDeviceGetHandleByPciBusId_v2"
-        code, handle = binding.handle(name, f"{domain:0>8}:{rest}".upper().encode())
+        code, handle = _ask(pynvml.nvmlDeviceGetHandleByPciBusId, f"{domain:0>8}:{rest}".upper().encode())
         if code in (NOT_FOUND, INVALID_ARGUMENT):
-            return binding.handle(name, address.encode())
+            return _ask(pynvml.nvmlDeviceGetHandleByPciBusId, address.encode())
         return code, handle
 
     def open_uuid(self, uuid: str) -> "tuple[int, Handle]":
         """The same by UUID."""
-        return binding.handle("nvmlDeviceGetHandleByUUID", uuid.encode())
+        return _ask(pynvml.nvmlDeviceGetHandleByUUID, uuid.encode())
 
     def same(self, one: "Handle", other: "Handle") -> bool:
         """Whether two handles are of one GPU."""
@@ -146,20 +154,22 @@ class Nvml:
 
     def index(self, handle: "Handle") -> tuple[int, int | None]:
         """The driver's number of a GPU; not stable across boots."""
-        return binding.number("nvmlDeviceGetIndex", handle)
+        return _ask(pynvml.nvmlDeviceGetIndex, handle)
 
     def address(self, handle: "Handle") -> tuple[int, str]:
         """The PCI address as sysfs writes it."""
-        code, pci = binding.pci(handle)
+        code, pci = _ask(pynvml.nvmlDeviceGetPciInfo, handle)
         return code, f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0" if pci is not None else ""
 
     def name(self, handle: "Handle") -> tuple[int, str]:
         """The product name. Raises UnicodeDecodeError when it is no text."""
-        return binding.text("nvmlDeviceGetName", handle)
+        code, name = _ask(pynvml.nvmlDeviceGetName, handle)
+        return code, name or ""
 
     def uuid(self, handle: "Handle") -> tuple[int, str]:
         """The UUID. Raises UnicodeDecodeError when it is no text."""
-        return binding.text("nvmlDeviceGetUUID", handle)
+        code, uuid = _ask(pynvml.nvmlDeviceGetUUID, handle)
+        return code, uuid or ""
 
     def rates(self, handle: "Handle") -> tuple[int, int]:
         """Percent of the driver's last sampling period (1/6 to 1 s) in which a kernel ran."""
@@ -184,8 +194,7 @@ class Nvml:
 
     def power(self, handle: "Handle") -> tuple[int, int]:
         """Milliwatts now."""
-        code = self._power(handle, self._at)
-        return code, self._uints[0] if code == SUCCESS else 0
+        return _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
 
     def temperature(self, handle: "Handle") -> tuple[int, int]:
         """Degrees Celsius of the GPU itself."""
@@ -194,8 +203,8 @@ class Nvml:
 
     def power_limits(self, handle: "Handle") -> list[tuple[int, int]]:
         """Milliwatts that the board may draw: as it is enforced now, and by the board itself."""
-        names = "nvmlDeviceGetEnforcedPowerLimit", "nvmlDeviceGetPowerManagementDefaultLimit"
-        return [(code, limit or 0) for code, limit in (binding.number(name, handle) for name in names)]
+        functions = pynvml.nvmlDeviceGetEnforcedPowerLimit, pynvml.nvmlDeviceGetPowerManagementDefaultLimit
+        return [(code, limit or 0) for code, limit in (_ask(function, handle) for function in functions)]
 
     def memory_used(self, handle: "Handle") -> tuple[int, int]:
         """Bytes of GPU memory in use, what the driver reserves for itself left out where it tells that apart."""
@@ -208,21 +217,21 @@ class Nvml:
 
     def mig(self, handle: "Handle") -> tuple[int, int]:
         """1 when the GPU is divided into MIG instances."""
-        return binding.mig_mode(handle)
+        code, modes = _ask(pynvml.nvmlDeviceGetMigMode, handle)
+        return code, modes[0] if modes else 0
 
     def instances(self, handle: "Handle") -> tuple[int, list[int]]:
         """The numbers of the MIG GPU instances that can be seen."""
-        code, most = binding.number("nvmlDeviceGetMaxMigDeviceCount", handle)
-        found: set[int] = set()
+        code, most = _ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle)
+        found = set()
         for index in range(min(most, _MOST_INSTANCES)) if most else ():
-            code, device = binding.handle("nvmlDeviceGetMigDeviceHandleByIndex", handle, ctypes.c_uint(index))
+            code, device = _ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, index)
             if code == NOT_FOUND:  # places may be empty
                 continue
             if code == SUCCESS:
-                code, number = binding.number("nvmlDeviceGetGpuInstanceId", device)
+                code, number = _ask(pynvml.nvmlDeviceGetGpuInstanceId, device)
             if code != SUCCESS:
                 return code, []
-            assert number is not None  # as that succeeded
             found.add(number)
         return (SUCCESS if code == NOT_FOUND else code), sorted(found)
 
@@ -287,11 +296,12 @@ class Nvml:
 
     def gpm_buffer(self) -> "tuple[int, Handle]":
         """Room for one GPM sample; to be given back."""
-        return binding.handle("nvmlGpmSampleAlloc")
+        code, buffer = _ask(pynvml.nvmlGpmSampleAlloc)
+        return code, ctypes.cast(buffer, ctypes.c_void_p) if buffer is not None else None
 
     def gpm_give_back(self, buffer: "Handle") -> None:
         """The end of `gpm_buffer`."""
-        _function("nvmlGpmSampleFree")(buffer)
+        _ask(pynvml.nvmlGpmSampleFree, buffer)
 
     def gpm_sample(self, handle: "Handle", instance: int | None, buffer: "Handle") -> int:
         """Take a sample of a GPU, or of one MIG instance of it."""
@@ -388,7 +398,49 @@ class Counters:
         return len(self.words) // 5
 
 
+def _load() -> None:
+    """Where the loader does not find the library by itself, give the binding the one that lies elsewhere."""
+    if pynvml.nvmlLib is not None:
+        return
+    for place in _PLACES:
+        try:
+            pynvml.nvmlLib = ctypes.CDLL(place)
+        except OSError as error:
+            if "No such file" not in str(error):
+                raise LibraryMissingError(f"the driver's library cannot be loaded: {error}", broken=True) from error
+        else:
+            return
+
+
+def _ask(function: "Callable[..., Any]", *arguments: object) -> "tuple[int, Any]":
+    """Call the binding: (0, value), or (code, None)."""
+    try:
+        return SUCCESS, function(*arguments)
+    except UnicodeDecodeError:
+        raise
+    except Exception as error:  # noqa: BLE001 # the binding raises more than NVMLError: `_code` says what
+        return _code(error), None
+
+
+def _code(error: Exception) -> int:
+    """The NVML code of what the binding raised."""
+    return int(error.value) if isinstance(error, pynvml.NVMLError) else UNKNOWN
+
+
 def _lists(kind: str) -> "tuple[Callable[..., int], ...]":
     """The versions of a list of contexts that the library has, the newest first; entries grew in version 2."""
     name = f"nvmlDeviceGet{kind}RunningProcesses"
     return tuple(_function(f"{name}{version}") for version in ("_v3", "_v2", ""))
+
+
+def _missing(*_arguments: object) -> int:
+    return FUNCTION_NOT_FOUND
+
+
+def _function(name: str) -> "Callable[..., int]":
+    """A function of the library that the binding loaded, called without its checks."""
+    try:
+        function = pynvml.nvmlLib[name]
+    except AttributeError:
+        return _missing
+    return function  # type: ignore[no-any-return] # a ctypes function; the binding has no types

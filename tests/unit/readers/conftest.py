@@ -1,15 +1,16 @@
 """What the tests of the readers' parts share."""
 
+import pynvml
 import pytest
 
-from costguard.readers.nvml import binding
 from tests.unit.readers.driver import Board, Library
 
 
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Library:
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
     made = Library()
-    monkeypatch.setattr(binding, "loaded", made)
+    monkeypatch.setattr(pynvml, "nvmlLib", made)
     return made
 
 

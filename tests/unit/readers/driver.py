@@ -6,6 +6,8 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+import pynvml
+
 from costguard.readers.nvml.library import Nvml
 
 _PLAIN = ctypes.CDLL(None)._FuncPtr  # a function of which nobody knows what it takes, as those of a real library
@@ -31,6 +33,7 @@ class Library:
             return function(*words)
 
         count = len(inspect.signature(function).parameters)
+        pynvml._nvmlGetFunctionPointer_cache.clear()
         made = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_uint64] * count)(called)
         self._made.append(made)
         self._kept[name] = _PLAIN(ctypes.cast(made, ctypes.c_void_p).value or 0)
