@@ -7,14 +7,14 @@ from typing import Literal, NamedTuple, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from costguard.config.schema import Section, Settings
-from costguard.config.types import AllowedForm
+from costguard.config.types import AllowedForm, LocalChannel
 from costguard.config.values import show_seconds, show_share
 
 NAME = "NAME"
 """Stands in a path for the name that people give to a table, as in ``notify.channels.NAME.urls``."""
 
-FIT_NAME = re.compile(r"(?!(?:terminal|wall|task)$)[a-z][a-z0-9_-]{0,31}")
-"""What people may call a table: the name appears in environment variables and in messages."""
+FIT_NAME = re.compile(rf"(?!(?:{'|'.join(get_args(LocalChannel))})$)[a-z][a-z0-9_-]{{0,31}}")
+"""What people may call a table: the name appears in environment variables, and in messages beside the local channels."""
 
 
 class Option(NamedTuple):

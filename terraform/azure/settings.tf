@@ -189,8 +189,8 @@ variable "channels" {
   nullable    = false
 
   validation {
-    condition     = alltrue([for name in keys(var.channels) : can(regex("^[a-z][a-z0-9_-]{0,31}$", name)) && !contains(["terminal", "wall"], name)])
-    error_message = "A channel's name begins with a small letter and has only small letters, digits, - and _, at most 32; it is not terminal or wall. Rename it."
+    condition     = alltrue([for name in keys(var.channels) : can(regex("^[a-z][a-z0-9_-]{0,31}$", name)) && !contains(["terminal", "wall", "task"], name)])
+    error_message = "A channel's name begins with a small letter and has only small letters, digits, - and _, at most 32; it is not that of a channel of the machine (terminal, wall, task). Rename it."
   }
 
   validation {

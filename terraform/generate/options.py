@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from costguard.config.options import NAME, OPTIONS, Option
 from costguard.config.schema import Section, Settings
-from costguard.config.types import KINDS, ActionName
+from costguard.config.types import KINDS, ActionName, LocalChannel
 from costguard.config.values import REFERENCE
 
 _NUMBER = r"\d+(\.\d+)?"
@@ -30,7 +30,7 @@ _URL = r"(https?://[^\s/@]+(/\S*)?)?"
 _GPU = r"all|\d{1,3}|(GPU|MIG)-[0-9A-Za-z/-]+|[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
 _ITEMS = {
     "fallback": get_args(ActionName),
-    "notify.local": ("terminal", "wall"),
+    "notify.local": get_args(LocalChannel),
     "notify.channels.NAME.kinds": KINDS,
 }
 _PATTERNS = {

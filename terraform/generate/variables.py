@@ -3,8 +3,10 @@
 import json
 import re
 from collections.abc import Iterator
+from typing import get_args
 
 from costguard.config.options import OPTIONS, Option
+from costguard.config.types import LocalChannel
 from terraform.generate.options import choice, field_of
 
 COMMON = (
@@ -37,8 +39,8 @@ variable "channels" {
   nullable    = false
 
   validation {
-    condition     = alltrue([for name in keys(var.channels) : can(regex("^[a-z][a-z0-9_-]{0,31}$", name)) && !contains(["terminal", "wall"], name)])
-    error_message = "A channel's name begins with a small letter and has only small letters, digits, - and _, at most 32; it is not terminal or wall. Rename it."
+    condition     = alltrue([for name in keys(var.channels) : can(regex("^[a-z][a-z0-9_-]{0,31}$", name)) && !contains(LOCAL, name)])
+    error_message = "A channel's name begins with a small letter and has only small letters, digits, - and _, at most 32; it is not that of a channel of the machine (NAMES). Rename it."
   }
 
   validation {
@@ -79,9 +81,9 @@ def document(machine: str) -> str:
     own = ", ".join(json.dumps(option.path) for option in options if "." in option.path)
     flat = ", ".join(name_of(option) for option in options if "." in option.path)
     top = ", ".join(json.dumps(option.path) for option in options if "." not in option.path)
-    rest = _REST.replace("OWN", f"{top}, {own}").replace(
-        "FLAT", ", ".join(name_of(o) for o in options if "." not in o.path) + ", " + flat
-    )
+    local = get_args(LocalChannel)
+    rest = _REST.replace("LOCAL", json.dumps(local)).replace("NAMES", ", ".join(local)).replace("OWN", f"{top}, {own}")
+    rest = rest.replace("FLAT", ", ".join(name_of(o) for o in options if "." not in o.path) + ", " + flat)
     handed = "".join(f"\n{_CHECKS.sub('', block)}" for block in _BLOCK.findall(machine) if not block.startswith(_OWN))
     return _HEAD + "".join(_variable(option) for option in options) + rest + handed + "".join(_map(options))
 

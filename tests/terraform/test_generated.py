@@ -1,11 +1,13 @@
 """The files of the Terraform modules that come from costguard's own code are those that it would write today."""
 
+import json
 import re
 from pathlib import Path
 
 import pytest
 
 from costguard.config.options import OPTIONS, Option
+from costguard.notify.delivery import LOCAL_CHANNELS
 from terraform.generate import files, options, readme, variables
 
 ROOT = Path(__file__).parents[2]
@@ -22,6 +24,15 @@ def takes(path: str, text: str) -> bool:
     row = options.row(OPTIONS[path])
     items = [text] if row["kind"] not in {"list", "command"} else [item for item in text.split(",") if item]
     return not row["pattern"] or all(re.fullmatch(str(row["pattern"]), item) for item in items)
+
+
+@pytest.mark.parametrize("channel", LOCAL_CHANNELS)
+def test_a_channel_of_the_machine_is_known(channel: str) -> None:
+    """It may be chosen, and a channel beyond the machine that took its name would be refused there: nothing would guard it."""
+    assert takes("notify.local", channel)
+    names = re.search(r"!contains\((\[.*?\]), name\)", (ROOT / "terraform/aws/settings.tf").read_text(encoding="utf-8"))
+    assert names
+    assert channel in json.loads(names[1])
 
 
 def written(value: object) -> str:
