@@ -20,14 +20,21 @@ READS = 64
 class Recognised:
     """What ``judge`` makes of the arguments of each process that ``may`` be of interest; None is forgotten.
 
-    They are read at two looks: at the first one the process may be about to become another program. Reading the arguments of a
-    process that hangs may hang, so ``may`` should pass few.
+    Those of a program whose name begins like one of ``programs`` are read at two looks: at the first one it may be about to become
+    another program of that name. Where ``sign`` is not in them there is nothing to judge. Reading the arguments of a process that
+    hangs may hang, so ``may`` should pass few.
     """
 
     def __init__(
-        self, proc: str, may: "Callable[[Process, Processes], bool]", judge: "Callable[[list[bytes]], Any]"
+        self,
+        proc: str,
+        may: "Callable[[Process, Processes], bool]",
+        judge: "Callable[[list[bytes]], Any]",
+        programs: tuple[str, ...],
+        sign: bytes = b"",
     ) -> None:
         self._proc, self._may, self._judge = proc, may, judge
+        self._programs, self._sign = programs, sign
         self._edition: int | None = None  # of no look yet
         self._waiting: list[Process] = []
         self._again: list[Process] = []
@@ -48,21 +55,29 @@ class Recognised:
             self._waiting += [process for process in changed if self._may(process, processes)]
             if len(self._waiting) > READS:
                 self._waiting = by_turns(self._waiting, lambda process: process.uid)
-            self._again, self._waiting = self._waiting[:READS], self._waiting[READS:]
-            for process in (*again, *self._again):
+            now, self._waiting = self._waiting[:READS], self._waiting[READS:]
+            for process in again:
                 if processes.get(process.pid) is process:
                     self._read(process)
+            for process in now:
+                if processes.get(process.pid) is process:
+                    empty = self._read(process)
+                    if empty or process.name.startswith(self._programs):
+                        self._again.append(process)
         return list(self._found.values())
 
-    def _read(self, process: Process) -> None:
+    def _read(self, process: Process) -> bool:
+        """Whether there are none: at the moment in which it becomes another program."""
         try:
-            what = self._judge(read(f"{self._proc}/{process.pid}/cmdline", _READ_BYTES).split(b"\0"))
+            words = read(f"{self._proc}/{process.pid}/cmdline", _READ_BYTES)
+            what = self._judge(words.split(b"\0")) if self._sign in words else None
         except (FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended, or is not for this user
-            return
+            return False
         except OSError:  # for want of anything
             self._waiting.append(process)
-            return
+            return False
         if what is not None:
             self._found[process.pid] = process, what
         else:
             self._found.pop(process.pid, None)
+        return not words

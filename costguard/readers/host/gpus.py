@@ -33,6 +33,10 @@ LINKS = 128
 USERS = 8
 """Of so many users at least one process each is gone through in one look, whatever others have open."""
 
+FEW = 3
+"""Who has no more files open holds no GPU: to use one takes a dozen, beside the three that a program is given. Most programs that come
+and go have these three alone. Linux 6.2 and later say how many there are; source: fs/proc/fd.c (proc_fd_getattr)."""
+
 YOUNGEST, LONGEST = 10.0, 4 * 3600.0
 """Seconds between two looks at one process: as many as it is old, within these."""
 
@@ -133,7 +137,8 @@ class GpuHolders:
         holds = computes = controls = False
         links = 0
         try:
-            for _, target in opened(self._proc, process.pid):
+            few = 0 < os.stat(f"{self._proc}/{process.pid}/fd").st_size <= FEW
+            for _, target in () if few else opened(self._proc, process.pid):
                 links += 1
                 if target.startswith(_DEVICE):
                     holds = holds or target[len(_DEVICE) : len(_DEVICE) + 1].isdigit()

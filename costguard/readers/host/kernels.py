@@ -21,6 +21,7 @@ SERVERS = ("jupyter", "python")
 PARENTS = 4
 """How far above a kernel its server is looked for: a wrapper (conda, srun, a shell) may stand between them."""
 
+_SIGN = b"kernel-"  # how the names of connection files begin
 _NAME = 32  # characters of the name of a kernel
 
 
@@ -38,7 +39,7 @@ class Kernels:
 
     def __init__(self, proc: str) -> None:
         self._proc = proc
-        self._recognised = Recognised(proc, _may_be_kernel, connection_file)
+        self._recognised = Recognised(proc, _may_be_kernel, connection_file, PROGRAMS, _SIGN)
 
     @property
     def settled(self) -> bool:
@@ -60,7 +61,7 @@ def connection_file(arguments: list[bytes]) -> tuple[str, str] | None:
     for argument in arguments:
         path = argument.partition(b"=")[2] if argument.startswith(b"-") else argument  # --f=PATH, as editors write it
         folder, _, name = path.rpartition(b"/")
-        if name.startswith(b"kernel-") and name.endswith(b".json") and folder.startswith(b"/"):
+        if name.startswith(_SIGN) and name.endswith(b".json") and folder.startswith(b"/"):
             return folder.decode(errors="surrogateescape"), name[7:-5].decode(errors="replace")
     return None
 

@@ -1,12 +1,17 @@
 """The sense `holders`, on a /proc that a test makes."""
 
 import os
+import time
+from contextlib import ExitStack
 from pathlib import Path
+from subprocess import DEVNULL, Popen
 from typing import Any
 
 import pytest
 
+from costguard.readers.host.gpus import FEW, LINKS, GpuHolders
 from costguard.readers.host.holders import Holders
+from costguard.readers.host.opened import COST
 from costguard.readers.host.sense import Sight
 from tests.unit.readers.host.tree import OWN, Tree
 
@@ -50,6 +55,27 @@ def test_a_gpu_that_is_closed_is_held_no_more(tree: Tree) -> None:
     for _ in range(4):
         sight = tree.look(holders)
     assert not sight.active
+
+
+@pytest.mark.skipif(not os.stat("/proc/self/fd").st_size, reason="this kernel does not say how many files are open")
+@pytest.mark.parametrize(("files", "complete"), [(FEW, True), (FEW + 1, False)])
+def test_who_has_hardly_a_file_open_is_not_looked_through(tree: Tree, files: int, complete: bool) -> None:
+    """Of what comes and goes most have but their three: in one look there is room for more of them than for others."""
+    count = LINKS // (COST + FEW) + 2
+    with ExitStack() as running:
+        for pid in range(300, 300 + count):
+            argv = ["sleep", "600"] if files == FEW else ["sh", "-c", "exec 3</dev/null; exec sleep 600"]
+            one = running.enter_context(Popen(argv, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL))
+            running.callback(one.kill)
+            end = time.monotonic() + 10.0
+            while len(os.listdir(f"/proc/{one.pid}/fd")) != files and time.monotonic() < end:
+                time.sleep(0.01)
+            tree.process(pid, "sleep")
+            (tree.proc / str(pid) / "fd").symlink_to(f"/proc/{one.pid}/fd")
+        holders = GpuHolders(tree.place)
+        tree.pass_by()
+        assert holders.look(tree.processes, tree.now) == []
+        assert holders.complete is complete
 
 
 @pytest.mark.parametrize("name", ["nvidia-smi", "dcgm-exporter", "nv-hostengine", "nvtop", "telegraf", "python3"])
