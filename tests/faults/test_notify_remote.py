@@ -50,6 +50,11 @@ class Web(BaseHTTPRequestHandler):
         times = self.server.asked.count(what)
         if what == "hangs":
             self.server.stopped.wait(30)
+        if what == "drips":
+            self.send_response(200)
+            self.end_headers()
+            while not self.server.stopped.wait(0.5):
+                self.wfile.write(b"x")
             return
         if what == "drops" and times == 1:
             self.connection.close()
@@ -246,12 +251,13 @@ def test_who_has_answered_and_when_is_kept(run: Run) -> None:
 
 
 def test_who_does_not_answer_is_given_up_in_time(tmp_path: Path) -> None:
-    """A service that hangs, and one whose port is closed, fail by the deadline; the address beside them is reached."""
+    """A service that hangs, one whose answer never ends, and one whose port is closed, fail by the deadline; the address beside them is reached."""
     with Receiver() as web:
         threading.Thread(target=web.serve_forever, daemon=True).start()
         at = f"json://127.0.0.1:{web.server_port}"
         urls = {
             "hangs": f"{at}/hangs/{CANARY}",
+            "drips": f"{at}/drips/{CANARY}",
             "closed": f"json://127.0.0.1:9/{CANARY}",
             "fine": f"{at}/fine/{CANARY}",
         }
@@ -259,8 +265,9 @@ def test_who_does_not_answer_is_given_up_in_time(tmp_path: Path) -> None:
         answer, printed = tell(tmp_path, channels, deadline=8.0)
         web.stopped.set()
         web.shutdown()
-    assert "in time" in answer["failed"]["hangs"]
-    assert answer["failed"]["hangs"].startswith("JSON: "), "the service is named"
+    for late in ("hangs", "drips"):
+        assert "in time" in answer["failed"][late]
+        assert answer["failed"][late].startswith("JSON: "), "the service is named"
     assert "127.0.0.1 could not be reached (Connection refused)" in answer["failed"]["closed"]
     assert answer["reached"] == {"fine": "JSON"}
     assert list(answer["answered"]) == ["fine"], "nobody else has answered"

@@ -363,7 +363,7 @@ def test_a_warning_names_who_worked_lately() -> None:
     assert len(side.side.lately(100.0)) == 8
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", [*range(4), *range(41, 47)])
 def test_who_comes_and_goes_begins_no_window_of_the_gpus_anew(seed: int) -> None:
     """What senses see may cross what the GPUs' reader says by itself: a reading that was lost would look like a hole."""
     told, end = Told(seed=seed), 2000.0 + 7.0 * seed

@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -253,6 +254,8 @@ CASES = {
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
+    for name in [name for name in os.environ if name.startswith("COSTGUARD_")]:
+        monkeypatch.delenv(name)
     (tmp_path / "folder").mkdir()
     (tmp_path / "loop").symlink_to("loop")
     return tmp_path
