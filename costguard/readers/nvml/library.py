@@ -6,8 +6,8 @@ made once: measured on 8 GPUs that takes a fifth of the CPU time. Numbers and la
 """
 
 import ctypes
-
-import pynvml
+import sys
+from types import ModuleType
 
 from costguard.readers.nvml.codes import (
     DEPRECATED,
@@ -33,6 +33,27 @@ if TYPE_CHECKING:
     Handle = Any
     """What the binding gives for a GPU: a pointer."""
     Engines = tuple[Callable[..., int], ...]
+
+
+def _binding() -> "Any":
+    """NVIDIA's binding, without `ctypes.util`: it takes one name from there, and uses it nowhere.
+
+    That module would bring `subprocess`, `tempfile` and `shutil` into a process that stays, 1.3 MB.
+    """
+    name = "ctypes.util"
+    own, stands_in = sys.modules.get(name), ModuleType(name)
+    stands_in.find_library = lambda _: None  # type: ignore[attr-defined]  # a module made here
+    sys.modules[name] = stands_in
+    try:
+        import pynvml
+    finally:
+        del sys.modules[name]
+        if own is not None:
+            sys.modules[name] = own
+    return pynvml
+
+
+pynvml = _binding()
 
 ENGINES = ("encoder", "decoder", "JPEG engine", "OFA")
 
