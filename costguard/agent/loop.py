@@ -127,7 +127,7 @@ class Loop:
         now = host.clock()
         self.memory = Memory(host, self.disk, config, self.configured, now.boot, self._trouble)
         saved = self.memory.restore(boot, now.boot, self._remember)
-        if saved.told is not None:
+        if saved.again:
             self.workers.go_on(saved.told, now.boot)
         self.relaxed = self.policy = self.cloud.relaxed(self.configured)
         # the first events of the engine, before any other
@@ -677,8 +677,8 @@ class Loop:
         self.summary.stop()
         self.hooks.stop()
         self.history.close(now)
-        if self._await_the_last(now) and self.workers.cut_off():
-            self._await_the_last(self.host.clock())
+        while self._await_the_last(now) and self.workers.cut_off(self.host.clock().boot):
+            now = self.host.clock()
         self.workers.abandon_all("tell", "prepare", "check", "confirm")  # events meanwhile may have started some
         ward = deed_of(self.policy.kill_action, in_task=bool(self.config.get("guarded"))).ward
         self.host.say(f"<5>stopped; this {ward.noun} is no longer guarded")

@@ -19,14 +19,15 @@ from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
 from costguard.notify.job import (
+    AGENT_ENDED,
     HELD_BACK,
     IN_DOUBT,
     LEAVE_NOW,
     OVER,
     STOP_TRYING,
-    UNHEARD,
     Draft,
     Earlier,
+    RecallJob,
     TellJob,
     Told,
     access,
@@ -72,11 +73,13 @@ class Worker:
     """One process and what the engine expects of it."""
 
     __slots__ = (
+        "cut_off",
         "effect",
         "findings",
         "held_back",
         "job",
         "kind",
+        "lost",
         "receipt",
         "reported",
         "task",
@@ -93,6 +96,8 @@ class Worker:
         self.job: TellJob | None = None  # of a message
         self.written = 0.0  # when its facts were so, on the boot clock
         self.held_back = ""  # why it was kept from the channels beyond this machine
+        self.cut_off = False  # the agent ends: what became of a message is for the history alone
+        self.lost = ""  # why nobody heard of a message, once its record is asked
 
 
 class Workers:
@@ -110,6 +115,7 @@ class Workers:
         self._lately: deque[Draft] = deque(maxlen=LATELY_KEPT)
         self._remarked: list[str] = []  # topics of remarks that were made
         self._redelivery: Redelivery | None = None  # made, and loaded, when a channel has failed
+        self._recall: ChildTask[Told] = ChildTask(host, "recall", Told)
         self.price: Mapping[str, object] = {}
         """This machine's price, from the last plan that asked the cloud for it."""
 
@@ -122,7 +128,13 @@ class Workers:
         return kept if any(kept.values()) else None
 
     def go_on(self, told: object, now: float) -> None:
-        """Count messages on from where an earlier guard of this boot was, and send what it had to; what cannot be read is nothing."""
+        """Count messages on from where an earlier guard of this boot was, and send what it had to; what cannot be read is nothing.
+
+        What became of its messages that were on their way is found out for the history.
+        """
+        with suppress(SpawnFailed):
+            job = RecallJob(self.config["paths"]["runtime"], AGENT_ENDED, now)
+            self._recall.start(job, now + deadlines.RECALL.killed)
         if not isinstance(told, dict):
             return
         from costguard.agent.quota import Counted, Quota
@@ -335,19 +347,32 @@ class Workers:
             if worker.effect == effect_id and worker.kind != "act":
                 self._drop(worker)
 
-    def cut_off(self) -> bool:
-        """End what is still being told, and keep in the record that nobody knows what became of it. Whether there was any."""
+    def cut_off(self, now: float) -> bool:
+        """End what is still being told, and keep what its record knows, or that nobody knows. Whether there was any."""
         unheard = [worker for worker in self._running if worker.kind == "tell" and not worker.reported]
         for worker in unheard:
-            self._drop(worker)
-            if worker.job is not None:
-                self._keep(worker.job, Told(failed=dict.fromkeys(worker.job.channels, UNHEARD)))
+            worker.cut_off = True
+            if not self._asks_record(worker, now, AGENT_ENDED):
+                self._drop(worker)
+                self._lost(worker, now, AGENT_ENDED)
         return bool(unheard)
 
     @property
     def telling(self) -> bool:
         """Whether a message is on its way to people."""
         return any(worker.kind == "tell" and not worker.reported for worker in self._running)
+
+    def _recalled(self, event: Line | Ended) -> None:
+        """Keep what is known of one message of which nobody heard."""
+        with suppress(TaskError):
+            answer = self._recall.answer(event)
+            if answer is None or not (name := str(answer.beside.get("id") or "")):
+                return
+            message = Draft(
+                name, str(answer.beside.get("kind")), facts={"incident": str(answer.beside.get("incident") or "")}
+            )
+            if self._record is not None:
+                self._record(message, answer, 1)
 
     def abandon_all(self, *kinds: str) -> None:
         """Kill every worker of these kinds, but none that acts: it finishes and records its result."""
@@ -359,6 +384,9 @@ class Workers:
 
     def take(self, event: Line | Ended, now: float) -> Outcome | None:
         """The outcome in a worker's line, or of one that ended without reporting any."""
+        if self._recall.owns(event.child):
+            self._recalled(event)
+            return None
         worker = next((worker for worker in self._running if worker.task.owns(event.child)), None)
         if worker is None:
             if self._redelivery is not None and self._redelivery.owns(event.child):
@@ -383,33 +411,57 @@ class Workers:
         self._digest(now)
         if self._redelivery is not None:
             self._redelivery.run(now)
+        self._recall.late(now)
         late = [worker for worker in self._running if worker.task.late(now)]
         self._running = [worker for worker in self._running if worker.task.running]
-        return [self._lost(worker, now, NOT_IN_TIME) for worker in late if not worker.reported]
+        lost = [self._lost(worker, now, NOT_IN_TIME) for worker in late if not worker.reported]
+        return [outcome for outcome in lost if outcome is not None]
 
     @property
     def deadline(self) -> float:
         """When the next worker is late, or has to be started."""
         starts = [at for at, effect in self._waiting.values() if not self._held_up(effect)]
+        starts.append(self._recall.deadline)
         starts += [part.deadline for part in (self._redelivery, self._quota) if part is not None]
         return min([worker.task.deadline for worker in self._running] + starts, default=float("inf"))
 
     def owns(self, child: int) -> bool:
         """Whether this child is a worker."""
         again = self._redelivery is not None and self._redelivery.owns(child)
-        return again or any(worker.task.owns(child) for worker in self._running)
+        return again or self._recall.owns(child) or any(worker.task.owns(child) for worker in self._running)
 
     def _drop(self, worker: Worker) -> None:
         worker.task.stop()
         self._running.remove(worker)
 
-    def _lost(self, worker: Worker, now: float, why: str) -> Outcome:
+    def _asks_record(self, worker: Worker, now: float, why: str) -> bool:
+        """Whether the record is asked what became of a message whose worker is gone; once for each."""
+        if worker.job is None or worker.lost:
+            return False
+        job = RecallJob(self.config["paths"]["runtime"], why, now, worker.job.message, worker.job.channels)
+        worker.task.stop()
+        worker.lost, worker.task = why, ChildTask(self._host, "recall", Told)
+        try:
+            worker.task.start(job, now + deadlines.RECALL.killed)
+        except SpawnFailed:
+            return False
+        worker.reported = False
+        self._running = [*(one for one in self._running if one is not worker), worker]
+        return True
+
+    def _lost(self, worker: Worker, now: float, why: str) -> Outcome | None:
+        """What a worker that is gone came to; None while the record of its message is asked."""
+        if self._asks_record(worker, now, why):
+            return None
+        why = worker.lost or why
         outcome = Outcome(now, worker.effect, status_without_answer(worker.kind), f"the worker failed: {why}")
         if worker.job is None:
             return outcome
         failed = dict.fromkeys(worker.job.channels, f"{why}; {IN_DOUBT}")
-        if not worker.effect:
+        if worker.cut_off or not worker.effect:
             self._keep(worker.job, Told(failed=failed))
+        if worker.cut_off:
+            return None
         self._again(worker.job, Told(failed=failed), now, worker.written)
         return outcome._replace(detail=f"{outcome.detail}; {IN_DOUBT}", failed=tuple(failed.items()))
 
@@ -434,12 +486,13 @@ class Workers:
                 within = min(saving, max(1.0, effect.seconds))
                 return "save", deadlines.save(saving).killed, base._replace(job="hook", deadline=within)
 
-    def _told(self, worker: Worker, answer: Told, now: float) -> Outcome:
+    def _told(self, worker: Worker, answer: Told, now: float) -> Outcome | None:
         worker.reported = True
-        if (
-            worker.job is not None and not worker.effect
-        ):  # not asked for by the engine: nobody else keeps what became of it
+        # not asked for by the engine, or of no use to it any more: nobody else keeps what became of it
+        if worker.job is not None and (worker.cut_off or not worker.effect):
             self._keep(worker.job, answer)
+        if worker.cut_off:
+            return None
         if answer.failed and worker.job is not None:
             self._again(worker.job, answer, now, worker.written)
         reached = "; ".join(f"{name}: {whom}" if whom else name for name, whom in answer.reached.items())

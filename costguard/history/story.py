@@ -285,7 +285,7 @@ def _answered(data: Mapping[str, Any]) -> tuple[str, ...]:
 def _in_doubt(data: Mapping[str, Any]) -> bool:
     """Whether nobody knows if a message arrived: whoever sent it ended before it could say."""
     failed = _mapping(data, "failed").values()
-    return bool(failed) and not _mapping(data, "reached") and all(str(why).endswith(IN_DOUBT) for why in failed)
+    return not _mapping(data, "reached") and any(str(why).endswith(IN_DOUBT) for why in failed)
 
 
 def _mapping(data: Mapping[str, Any], name: str) -> Mapping[str, Any]:

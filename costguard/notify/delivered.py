@@ -47,8 +47,9 @@ LASTING = frozenset(("summary",))
 FIRST_TRY = ""
 """In the place of a channel's name, in the line that has the id under which the message was first sent."""
 
-ENDED, LEFT, OVER = 1, 2, 3
-"""In the place of an address's number, in lines of how far a delivery is: over altogether; an address is asked now; nothing more is tried there."""
+BEGUN, ENDED, LEFT, OVER, DUE, BACK, HAD = range(7)
+"""In the place of an address's number, in lines of how far a delivery is: it begins; it is over altogether; an address is asked now; nothing more is tried
+there; it is to be asked; it has not taken the message, and is perhaps asked again; it has it from an earlier try."""
 
 WHOLE = -1
 """In the place of an address's number: all of a channel."""
@@ -89,25 +90,28 @@ class Delivered:
     """The record of one message. Without a folder that can be written nothing is known, and everything is sent."""
 
     def __init__(
-        self, runtime: str, draft: Draft, *, again: bool, wanted: Container[str] = (),
+        self, runtime: str, draft: Draft, *, again: bool, wanted: Container[str] = (), channels: Sequence[str] = (),
         instead: Mapping[str, Sequence[Draft]] = MappingProxyType({}), after: Mapping[str, Sequence[Draft]] = MappingProxyType({}),
     ) -> None:  # fmt: skip
         """``wanted``: channels that asked for just this kind. ``instead``: by channel, earlier messages in whose place it gets this.
 
-        ``after``: by channel, those on their way which it must have before.
+        ``after``: by channel, those on their way which it must have before. ``channels``: to which it goes.
         """
         self.runtime = runtime
-        self._path = os.path.join(runtime, FOLDER, _name(draft)) if runtime else ""
+        self._path = record_of(runtime, draft) if runtime else ""
         self._draft, self._wanted, self._instead, self._after = draft, wanted, instead, after
         self._soon = _seconds(draft) <= SOON_SECONDS
         self.taken: dict[tuple[str, int], Taken] = self._read(self._path, draft.kind) if again else {}
         """By channel and number of the address; filled by earlier tries of the same message."""
-        first = self.taken.get((FIRST_TRY, 0))
+        first = self.taken.get((FIRST_TRY, BEGUN))
         self.taken = {key: taken for key, taken in self.taken.items() if key[0] != FIRST_TRY}
         self.first_id = first.whom if first is not None else draft.id
         """The id of the first try, by which a service knows a further one."""
         if first is None:
             self._begin(anew=not again)
+        self._step(
+            0, draft.kind, str(draft.facts.get("incident") or draft.facts.get("overtakes") or ""), list(channels)
+        )
 
     @property
     def spared(self) -> set[tuple[str, int]]:
@@ -135,34 +139,51 @@ class Delivered:
         """Seconds for which an address waits for its turn at most."""
         return LONGEST_TURN_SECONDS if self._after else 0.0
 
+    def due(self, name: str, number: int) -> None:
+        """An address is to be asked."""
+        self._step(DUE, name, number)
+
     def left(self, name: str, number: int) -> None:
         """An address is asked from now on."""
         self._step(LEFT, name, number)
 
-    def over(self, name: str, number: int = WHOLE) -> None:
-        """Nothing more of this comes to an address, or to any of a channel."""
-        self._step(OVER, name, number)
+    def back(self, name: str, number: int, why: str) -> None:
+        """An address has not taken it, and is perhaps asked again."""
+        self._step(BACK, name, number, why)
+
+    def had(self, name: str, number: int, whom: str) -> None:
+        """An address has it from an earlier try."""
+        self._step(HAD, name, number, whom)
+
+    def over(self, name: str, number: int = WHOLE, why: str = "") -> None:
+        """Nothing more of this comes to an address, or to any of a channel; ``why`` is empty where none was to come."""
+        self._step(OVER, name, number, why)
 
     def ended(self) -> None:
         """The delivery is over, whatever came of it."""
         self._step(ENDED)
 
-    def _step(self, step: int, *where: str | int) -> None:
-        self._write([FIRST_TRY, step, self._draft.id, time.time(), boot_clock(), *where])
+    def _step(self, step: int, *more: object) -> None:
+        if self._path:
+            write_row(self._path, [FIRST_TRY, step, self._draft.id], *more)
 
     def _course(self, earlier: Draft) -> Course:
         """How far the delivery of an earlier message is; one that is still to begin has come nowhere."""
         ended, left, over = False, dict[tuple[str, int], float](), set[tuple[str, int]]()
-        for row in _rows(self._file_of(earlier)):
-            with suppress(ValueError, TypeError):
+        for row in rows_of(self._file_of(earlier)):
+            with suppress(ValueError, TypeError, IndexError):
                 name, number, whom, _, moment, *more = row
-                if name != FIRST_TRY and more == [earlier.id]:
-                    over.add((name, number))
-                elif name == FIRST_TRY and whom == earlier.id and number == ENDED:
+                if name != FIRST_TRY:
+                    over |= {(name, number)} if more == [earlier.id] else set()
+                elif whom != earlier.id:
+                    continue
+                elif number == BEGUN:  # told again by another guard
+                    ended, left, over = False, {}, set()
+                elif number == ENDED:
                     ended = True
-                elif name == FIRST_TRY and whom == earlier.id and number == LEFT:
+                elif number == LEFT:
                     left[more[0], more[1]] = float(moment)
-                elif name == FIRST_TRY and whom == earlier.id and number == OVER:
+                elif number in {OVER, HAD}:
                     over.add((more[0], more[1]))
         return Course(ended, left, over)
 
@@ -173,7 +194,7 @@ class Delivered:
         }
 
     def _file_of(self, earlier: Draft) -> str:
-        return os.path.join(os.path.dirname(self._path), _name(earlier))
+        return record_of(self.runtime, earlier)
 
     def here(self, name: str, now: float) -> str:
         """Whom a channel of this machine has reached so recently that it is left in peace; empty where nobody."""
@@ -183,20 +204,8 @@ class Delivered:
 
     def keep(self, name: str, number: int, whom: str) -> None:
         """An address has taken it; threads may say so at the same time."""
-        self._write([name, number, whom, time.time(), boot_clock(), self._draft.id])
-
-    def _write(self, row: Sequence[object]) -> None:
-        if not self._path:
-            return
-        line = json.dumps(row) + "\n"
-        with suppress(OSError):
-            descriptor = os.open(
-                self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600
-            )
-            try:
-                os.write(descriptor, line.encode())
-            finally:
-                os.close(descriptor)
+        if self._path:
+            write_row(self._path, [name, number, whom], self._draft.id)
 
     def _begin(self, *, anew: bool) -> None:
         """Write down the id of this try; ``anew``: forget what an earlier message of this name has reached, and the oldest ones."""
@@ -213,23 +222,27 @@ class Delivered:
             )
             for _, path in kept[: max(0, len(kept) - FILES_KEPT + 1)]:
                 os.unlink(path)
-        self.keep(FIRST_TRY, 0, self._draft.id)
 
     @staticmethod
     def _read(path: str, kind: str) -> dict[tuple[str, int], Taken]:
         found: dict[tuple[str, int], Taken] = {}
         now = boot_clock()
-        for row in _rows(path):
+        for row in rows_of(path):
             with suppress(ValueError, TypeError):
                 name, number, whom, at, *since = row
                 # an older version of costguard knew the date alone
                 moment = float(since[0]) if since else now - (time.time() - float(at))
                 if kind in LASTING or 0.0 <= now - moment < TRIES_SECONDS:  # another boot's clock may be ahead
-                    found[str(name), int(number)] = Taken(str(whom), float(at), moment)
+                    key = str(name), int(number)
+                    found[key] = (
+                        found[key]
+                        if key == (FIRST_TRY, BEGUN) and key in found
+                        else Taken(str(whom), float(at), moment)
+                    )
         return found
 
 
-def _rows(path: str) -> list[Any]:
+def rows_of(path: str) -> list[Any]:
     """The lines of a record, each as it was written; none where there is no record."""
     rows: list[Any] = []
     with suppress(OSError), open(path, "rb") as file:
@@ -237,6 +250,26 @@ def _rows(path: str) -> list[Any]:
             with suppress(ValueError, RecursionError):  # a worker may have been killed while it wrote
                 rows.append(json.loads(line))
     return rows
+
+
+def write_row(path: str, row: Sequence[object], *more: object) -> bool:
+    """One more line, with date and moment after its first three values; whether it is written."""
+    line = json.dumps([*row, time.time(), boot_clock(), *more]) + "\n"
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return False
+    try:
+        return os.write(descriptor, line.encode()) == len(line.encode())
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def record_of(runtime: str, draft: Draft) -> str:
+    """The path of the record of a message."""
+    return os.path.join(runtime, FOLDER, _name(draft))
 
 
 def _name(draft: Draft) -> str:

@@ -121,7 +121,7 @@ def _sent(one: Delivery, channels: Mapping[str, Mapping[str, object]], end: floa
             urls[name] = secret_urls.read(reference, os.environ)
         except DeliveryError as error:
             unread[name] = mask(str(error))
-            one.record.over(name)
+            one.record.over(name, why=unread[name])
     if urls or stored:
         paused = (one.overtaken or Overtaken()).pause(one.pause)
         one, end = one._replace(since=one.since + paused), end + paused
@@ -141,7 +141,7 @@ def _of_store(one: Delivery, reference: str, names: Sequence[str], end: float, d
     else:
         return _to(one, dict.fromkeys(names, urls), end, draw)
     for name in names:
-        one.record.over(name)
+        one.record.over(name, why=why)
     return Told(failed=dict.fromkeys(names, why))
 
 
@@ -198,10 +198,10 @@ def _here(one: Delivery, channels: Sequence[str], end: float) -> Told:
         one.record.await_turn(name, 0, one.since)
         end += time.monotonic() - begun
         if (name, 0) in one.record.spared:
-            one.record.over(name)
+            one.record.over(name, 0)
             continue
         if whom := one.record.here(name, boot_clock()):
-            one.record.over(name)
+            one.record.had(name, 0, whom)
             reached[name] = whom
             continue
         share = max(0.05, (end - time.monotonic()) / (len(channels) - number))
@@ -226,7 +226,7 @@ def _here(one: Delivery, channels: Sequence[str], end: float) -> Told:
         if name in reached:
             one.record.keep(name, 0, reached[name])
         else:
-            one.record.over(name)
+            one.record.over(name, 0, failed.get(name) or absent[name])
     return Told(reached, failed, answered=answered, absent=absent)
 
 

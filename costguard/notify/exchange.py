@@ -68,7 +68,7 @@ class Exchange(threading.local):
     ``unanswered``: a request was sent that may have arrived, and nobody said what became of it. ``answered_at``: the date of the
     last answer, of any of this thread's tries. ``not_before``: the moment of the boot clock until which the service wants to be left alone,
     as this thread has heard, and others (``left_alone``). ``goodbye``: a mail session ends. ``overtaken`` ends every wait. ``asking``: called before
-    each try.
+    each try; ``refused``: after one that may be repeated, with why.
     """
 
     host: str = ""
@@ -90,6 +90,7 @@ class Exchange(threading.local):
         self.overtaken = Overtaken()
         self.left_alone = LeftAlone()
         self.asking: Callable[[], object] = lambda: None
+        self.refused: Callable[[str], object] = lambda _why: None
         self.begin("", float("inf"))
 
     def begin(self, text: str, end: float) -> None:

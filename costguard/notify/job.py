@@ -95,6 +95,20 @@ class TellJob(NamedTuple):
     told: float = 0.0
 
 
+class RecallJob(NamedTuple):
+    """The question what became of a message, or of all whose delivery was cut off, by the records in the folder ``runtime``.
+
+    ``why``: what cut it off, in words. ``before``: what was written from this moment of the boot clock on is another guard's. ``channels``:
+    to which the message was to go.
+    """
+
+    runtime: str
+    why: str
+    before: float
+    message: Draft | None = None
+    channels: tuple[str, ...] = ()
+
+
 class JudgeJob(NamedTuple):
     """Where the addresses of each channel stand; nothing is sent to them."""
 
@@ -123,6 +137,9 @@ HOLDS = frozenset(("held", "hold_ended"))
 IN_DOUBT = "it may have arrived"
 """How it ends in words why nobody knows what became of a message."""
 
+NOT_SENT = "it was not sent"
+"""How it ends in words why a message did not leave."""
+
 OVER = "not sent again, its time is over"
 """What became of a message whose moment has passed before it could be told."""
 
@@ -132,7 +149,7 @@ STOP_TRYING = b'{"overtaken":true}'
 LEAVE_NOW = b'{"overtaken":true,"leave":true}'
 """The same, and the later message leaves at once, so this one waits no longer to leave before it."""
 
-UNHEARD = f"no answer before the agent ended; {IN_DOUBT}"
+AGENT_ENDED = "the agent ended before it knew"
 
 
 HELD_BACK = "held back for "

@@ -92,6 +92,11 @@ class Sent(NamedTuple):
     until: float = 0.0
     at: float | None = None
 
+    @property
+    def why(self) -> str:
+        """Why it was not taken, with the service, and what to do."""
+        return f"{self.service}: {self.trouble}" + (f" ({self.hint})" if self.hint else "")
+
 
 class _Memory(logging.Handler):
     """Keeps what apprise logs, for the thread that made it do so. It reaches no file and no terminal."""
@@ -155,6 +160,7 @@ def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes 
         said = Sent(service, found.trouble, found.hint)
         if not found.passing:
             return said
+        exchange.refused(said.why)
         wait = max(pause * random.uniform(0.5, 1.0), exchange.wait)  # noqa: S311 - jitter, no secret
         pause = min(2.0 * pause, PAUSE_LONGEST_SECONDS)
 
@@ -353,6 +359,7 @@ def deliver(
 
         def one() -> None:
             exchange.asking = asking
+            exchange.refused = functools.partial(record.back, *key)
             exchange.left_alone = LeftAlone(record.runtime, *key)
             exchange.overtaken = overtaken
             sent = _in_turn(record, key, (since, end), lambda until: _one(message, url, plugin, until, picture, note))
@@ -370,9 +377,10 @@ def deliver(
             key = (name, number)
             if (taken := record.taken.get(key)) is not None:
                 found[key] = Sent(taken.whom, at=taken.at)
-                record.over(*key)
+                record.had(*key, taken.whom)
                 continue
             plugin = _plugin(url, record.first_id)
+            record.due(*key)
             late[key] = _late(plugin)._replace(trouble=NO_TIME, hint="")
             if draw is not None and plugin is not None and plugin.attachment_support:
                 later.append((key, url, plugin))
@@ -401,7 +409,7 @@ def _in_turn(
         return None
     sent = ask(end + time.monotonic() - begun)
     if sent.trouble:
-        record.over(*key)
+        record.over(*key, why=sent.why)
         return sent._replace(at=exchange.answered_at)
     record.keep(*key, sent.service)
     return sent._replace(at=time.time())

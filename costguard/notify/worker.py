@@ -76,7 +76,7 @@ def tell(job: TellJob, overtaken: Overtaken) -> Told:
     wanted = [name for name in channels if _names(channel_settings(job.settings, name), draft.kind)]
     runtime, again = str(job.settings.get("runtime") or ""), job.again or draft.kind == "summary"
     after = {name: _before(job, name) for name in channels} if job.after else {}
-    record = Delivered(runtime, draft, again=again, wanted=wanted, instead=instead, after=after)
+    record = Delivered(runtime, draft, again=again, wanted=wanted, channels=channels, instead=instead, after=after)
     delivery = Delivery(message, job.settings, job.deadline, record, job.pause, picture, job.access)
     # each counts from the moment at which the guard began it, however long its process took to begin
     delivery = delivery._replace(overtaken=overtaken, since=job.told if 0.0 < job.told <= now else now)

@@ -12,6 +12,7 @@ LIGHT = {
     "persist": "costguard.agent.persist",
     "clock": "costguard.host.clockcheck",
     "history": "costguard.history.writer",
+    "recall": "costguard.notify.recall",
     "notebook": "costguard.readers.host.runtime_file",
     "probe": "costguard.readers.host.probe_run",
     "exec": "costguard.tree.launcher",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from costguard.config.job import Configured
 from costguard.engine.policy import REPEATABLE
 from costguard.host.files import COMMITMENTS
-from costguard.notify.job import Told
+from costguard.notify.job import IN_DOUBT, Told
 from costguard.notify.processes import KINDS
 from costguard.process.wire import to_line
 from costguard.process.worker import Done
@@ -442,6 +442,17 @@ class Notifier(Program):
         self.host.watch.message(self.world.instant(), dict(message), delivered)
 
 
+class Recaller(Program):
+    """Whoever asks what became of a message; nothing was written down."""
+
+    def begin(self) -> None:
+        """Of one message nobody knows; of those of a killed guard there is nothing to say."""
+        message, why = self.job.get("message"), f"{self.job['why']}; {IN_DOUBT}"
+        if message is not None:
+            self.write(0.05, to_line(Told(failed=dict.fromkeys(self.job.get("channels", ()), why))))
+        self.end(0.06)
+
+
 class Persister(Program):
     """The worker that writes the commitments onto the disk."""
 
@@ -612,6 +623,7 @@ PROGRAMS: dict[str, type[Program]] = {
     "nvml": Reader,
     "act": Actor,
     "notify": Notifier,
+    "recall": Recaller,
     "persist": Persister,
     "configure": Configurer,
     "history": Historian,

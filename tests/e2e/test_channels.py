@@ -119,7 +119,7 @@ def test_who_has_the_warning_does_not_get_it_again_after_a_kill(agent: Agent, ch
     assert chat.slow_came.wait(60.0), (agent.folder / "log").read_text()
     end = time.monotonic() + 60.0
     records = Path(resolve(str(agent.folder / "state"), agent.environment).runtime) / FOLDER
-    while not any("team" in path.read_text() for path in records.glob("*")):
+    while not any('\n["team"' in path.read_text() for path in records.glob("*")):
         assert time.monotonic() < end
         time.sleep(0.02)
     if killed == "guard":

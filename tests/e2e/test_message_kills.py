@@ -73,7 +73,8 @@ class Machine:
         self.agent, self.receivers = agent, receivers
         self.acted = agent.folder / "acted"
         script = agent.folder / "act"
-        script.write_text(f"#!/bin/sh\necho acted >> {self.acted}\n")
+        self.slow = agent.folder / "slow"  # the command takes its time: its end is told when the sender of its beginning is gone
+        script.write_text(f"#!/bin/sh\necho acted >> {self.acted}\n[ ! -e {self.slow} ] || sleep 5\n")
         script.chmod(0o755)
         agent.environment |= receivers.environment
         self.settings = [*SETTINGS, f'actions.command.run=["{script}"]']
@@ -116,7 +117,7 @@ class Machine:
         """Whether it is written down that the service took the latest message of a kind."""
         folder = Path(resolve(str(self.agent.folder / "state"), self.agent.environment).runtime) / FOLDER
         found = sorted(folder.glob(f"*-{kind}"), key=lambda path: path.stat().st_mtime)
-        return bool(found) and f'"{service}"' in found[-1].read_text()
+        return bool(found) and f'\n["{service}"' in found[-1].read_text()
 
     def shut(self, service: str, step: Step, kind: str) -> None:
         """Stop the next message of this kind there."""
@@ -171,6 +172,8 @@ class Machine:
 
 def run(machine: Machine, who: Who, service: str, step: Step) -> None:
     """The whole story, with a kill at this step of each of its messages."""
+    if who == "sender":
+        machine.slow.touch()
     machine.start()
     machine.shut(service, step, "warning")
     machine.idle()

@@ -112,10 +112,9 @@ def test_a_service_is_left_alone_as_long_as_it_asked_for(tmp_path: Path) -> None
     with Services(tmp_path, {"discord.com": busy}) as services:
         answer, _ = tell(tmp_path, {"discord": DISCORD}, services.environment)
         assert 110.0 < answer["waits"]["discord"] <= 120.0
-        LeftAlone(str(tmp_path), "discord").keep(boot_clock() + 150.0)
         again, _ = tell(tmp_path, {"discord": DISCORD}, services.environment, message={**WARNING, "id": "m2"})
-        assert re.search("left alone for 1[345]. s more", again["failed"]["discord"])
-        assert 120.0 < again["waits"]["discord"] <= 150.0
+        assert re.search("left alone for (9|10|11). s more", again["failed"]["discord"])
+        assert 90.0 < again["waits"]["discord"] <= 120.0
         assert "discord" not in again.get("answered", {}), "it was not asked"
         assert len(services.asked) == 1
 
@@ -366,7 +365,7 @@ def test_who_has_taken_a_message_is_spared_by_a_further_try(tmp_path: Path) -> N
         worker.stdin.flush()
         record = tmp_path / "delivered" / "b-i1-warning"
         end = time.monotonic() + 20.0
-        while not (record.exists() and '["slack"' in record.read_text() and services.of("discord.com")):
+        while not (record.exists() and '\n["slack"' in record.read_text() and services.of("discord.com")):
             assert time.monotonic() < end
             time.sleep(0.02)
         worker.kill()

@@ -67,7 +67,7 @@ class Sender:
 
     def recorded(self, service: str) -> bool:
         """Whether it is written down that a service took the message."""
-        return any(f'["{service}"' in path.read_text() for path in (self.folder / FOLDER).glob("*"))
+        return any(f'\n["{service}"' in path.read_text() for path in (self.folder / FOLDER).glob("*"))
 
     def killed(self, message: dict[str, Any], service: str, step: Step, **job: Any) -> None:
         """A try whose worker is killed at a step of one service, when all others have the message."""
@@ -220,3 +220,48 @@ def test_a_service_that_says_in_its_answer_how_long_it_waits(answer: str, waits:
     seen = Exchange()
     seen.answered(response)
     assert seen.wait == pytest.approx(waits, abs=0.5)
+
+
+def recalled(folder: Path, message: dict[str, Any] | None, *channels: str) -> list[dict[str, Any]]:
+    """What the program says of a message, or of all that were cut off."""
+    job = {"runtime": str(folder), "why": "killed", "before": time.clock_gettime(time.CLOCK_BOOTTIME)}
+    about = (
+        {"message": {name: message[name] for name in ("id", "kind", "level", "facts")}, "channels": channels}
+        if message
+        else {}
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "costguard.notify.recall"], input=json.dumps({**job, **about}).encode() + b"\n",
+        capture_output=True, check=True, timeout=PATIENCE,
+    )  # fmt: skip
+    return [{"reached": {}, "failed": {}, **json.loads(line)} for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("asked", ["by its guard", "by the next guard"])
+def test_who_had_a_message_when_its_worker_was_killed_is_known(
+    tmp_path: Path, receivers: Receivers, asked: str
+) -> None:
+    """Mail has it, Slack had it and could not say so; nothing is called sent that was not, nor the other way round."""
+    sender = Sender(tmp_path, receivers, "mail", "slack")
+    sender.killed(WARNING, "slack", "taken")
+    (found,) = recalled(tmp_path, WARNING, "mail", "slack") if asked == "by its guard" else recalled(tmp_path, None)
+    assert found["reached"] == {"mail": "E-Mail"}
+    assert found["failed"] == {"slack": "killed; it may have arrived"}
+    if asked == "by the next guard":
+        assert found["beside"] == {"id": "m1", "kind": "warning", "incident": "b-i1"}
+    assert recalled(tmp_path, None) == [], "it is told once"
+
+
+def test_a_message_that_never_left_its_pause_was_not_sent(tmp_path: Path, receivers: Receivers) -> None:
+    """Its worker was killed while it waited for its turn in a fleet."""
+    sender = Sender(tmp_path, receivers, "slack")
+    worker = sender.start(WARNING, pause=60.0)
+    end = time.monotonic() + PATIENCE
+    while not list((tmp_path / FOLDER).glob("*")):
+        assert time.monotonic() < end
+        time.sleep(0.02)
+    worker.kill()
+    worker.communicate()
+    (found,) = recalled(tmp_path, None)
+    assert (found["reached"], found["failed"]) == ({}, {"slack": "killed; it was not sent"})
+    assert receivers.posts == []

@@ -20,9 +20,11 @@ FLEET = {"providers": ["x=costguard_x"], "cloud": {"spread": 1200.0, "action_spr
 
 
 class Silent(Faults):
-    """Workers do nothing of their own accord."""
+    """Workers do nothing of their own accord, and nobody can be asked what became of a message."""
 
     def take(self, subject: str, host: SimHost) -> str:
+        if subject == "spawn:recall":
+            return "EAGAIN"
         return "" if subject.startswith("spawn:") or subject == "send" else "hang"
 
 

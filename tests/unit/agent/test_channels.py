@@ -35,6 +35,7 @@ class Port:
         self.killed: list[int] = []
         self.journal: list[str] = []
         self.full = False
+        self.remembers = False  # whether it can be asked what became of a message
         self.wall = 1.7e9
         self.stopped: list[int] = []  # children that try no more
         self.hurried: list[int] = []  # those of them that leave at once
@@ -43,8 +44,7 @@ class Port:
         return Instant(0.0, 0.0, self.wall, None)
 
     def spawn(self, program: str, job: bytes) -> int:
-        assert program == "notify"
-        if self.full:
+        if self.full or (program == "recall" and not self.remembers):
             raise SpawnFailed("no room for another process")
         self.jobs.append(json.loads(job))
         return len(self.jobs)
@@ -207,6 +207,70 @@ def test_a_worker_that_died_told_nobody() -> None:
     hung.workers.late(NOW + deadlines.TELL.killed)
     hung.workers.late(NOW + deadlines.TELL.killed + 61.0)
     assert hung.channels[1:] == [["team", "mail"]]
+
+
+def remembering() -> Crew:
+    """A crew that can ask what became of a message."""
+    crew = Crew()
+    crew.port.remembers = True
+    return crew
+
+
+@pytest.mark.parametrize("end", ["died", "hung", "garbage"])
+def test_what_a_worker_wrote_down_counts_when_it_is_gone(end: str) -> None:
+    """One channel has it: the engine hears that it arrived, and the other one alone gets it again."""
+    crew = remembering()
+    assert begin(crew.workers, WARNING, NOW) is None
+    now = NOW + (deadlines.TELL.killed if end == "hung" else 1.0)
+    if end == "died":
+        assert ended(crew.workers, 1, -9, now) is None
+    elif end == "garbage":
+        assert wrote(crew.workers, 1, b"Segmentation fault", now) is None
+        assert crew.port.killed == [1]
+    else:
+        assert crew.workers.late(now) == []
+    asked = crew.port.jobs[1]
+    assert (asked["message"]["id"], asked["channels"], asked["before"]) == ("m1", ["wall", "team", "mail"], now)
+    answer = {"reached": {"mail": "E-Mail"}, "failed": {"team": f"{asked['why']}; it was not sent"}}
+    outcome = wrote(crew.workers, 2, json.dumps(answer).encode(), now + 0.1)
+    assert outcome is not None
+    assert (outcome.status, outcome.proof) == ("delivered", "mail: E-Mail")
+    assert ended(crew.workers, 2, 0, now + 0.1) is None
+    crew.workers.late(now + 61.0)
+    assert crew.channels[2:] == [["team"]]
+
+
+@pytest.mark.parametrize("end", ["died", "hung"])
+def test_whose_record_cannot_be_asked_may_have_arrived(end: str) -> None:
+    """It is asked once; the reason is that of the worker that was to tell it."""
+    crew = remembering()
+    assert begin(crew.workers, WARNING, NOW) is None
+    assert ended(crew.workers, 1, -9, NOW + 1.0) is None
+    if end == "died":
+        outcome = ended(crew.workers, 2, 1, NOW + 2.0)
+    else:
+        (outcome,) = crew.workers.late(NOW + 1.0 + deadlines.RECALL.killed)
+    assert outcome is not None
+    assert dict(outcome.failed)["team"] == "it exited without a result (signal 9); it may have arrived"
+
+
+def test_what_became_of_the_messages_of_a_killed_guard_is_kept() -> None:
+    """As its deliveries wrote it down; the engine, which tells again what counts, hears nothing of it."""
+    kept: list[tuple[str, str, object, dict[str, str]]] = []
+    crew = remembering()
+    crew.workers = Workers(
+        crew.port, crew.workers.config, Jitter("x", attended=False),  # type: ignore[arg-type] # of a host it uses these
+        lambda draft, answer, _tries: kept.append((draft.id, draft.kind, draft.facts["incident"], dict(answer.reached))),
+    )  # fmt: skip
+    crew.workers.go_on(None, NOW)
+    assert (crew.port.jobs[0]["before"], crew.port.jobs[0].get("message")) == (NOW, None)
+    assert crew.workers.owns(1)
+    for number in (7, 8):
+        answer = {"reached": {"team": "Slack"}, "beside": {"id": f"m{number}", "kind": "warning", "incident": "i1"}}
+        assert wrote(crew.workers, 1, json.dumps(answer).encode(), NOW) is None
+    assert ended(crew.workers, 1, 0, NOW) is None
+    assert kept == [(f"m{number}", "warning", "i1", {"team": "Slack"}) for number in (7, 8)]
+    assert crew.workers.deadline == float("inf")
 
 
 def test_a_later_message_of_the_incident_overtakes_it() -> None:

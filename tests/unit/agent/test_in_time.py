@@ -413,7 +413,7 @@ def test_the_last_minute_is_on_record_although_a_writer_was_under_way() -> None:
 def test_a_message_that_hangs_at_the_end_is_not_left_behind() -> None:
     """Nobody would hear what became of it."""
     _, host = guarded(faults=Hangs("notify", 0.0), until=1515.0)
-    assert host.now == pytest.approx(1520.0, abs=0.1)
+    assert host.now == pytest.approx(1520.0, abs=0.2), "its record is asked, which takes a moment"
     assert host.children == {}
 
 

@@ -31,9 +31,11 @@ class NoProcesses(Faults):
 
 
 class Silent(Faults):
-    """Workers that do nothing of their own accord."""
+    """Workers that do nothing of their own accord, and nobody who could be asked what became of a message."""
 
     def take(self, subject: str, host: SimHost) -> str:
+        if subject == "spawn:recall":
+            return "EAGAIN"
         return "" if subject.startswith("spawn:") or subject == "send" else "hang"
 
 
