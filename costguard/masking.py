@@ -32,6 +32,10 @@ _VALUE = r"(?:\"[^\"]*\"|'[^']*'|[^\s&\"',;]+)"
 _UNLIKE_A_WORD = r"(?=[^\s]*(?:\d|[^\W\d_][A-Z]|[^\w\s.,;:!?)\]}'\"-]))(?![-(\[<>=:/~])[^\s&\"',;]{3,}"
 """What stands right after *password* and is no word of a sentence: it has a digit, a capital inside, or a sign."""
 
+_OF_A_USER = r"\b(?:login|user(?:name)?|account)[\s=:]+[^\s,;]{1,64}[\s,;]+passw(?:or)?d\s+"
+_SAID_OF_ONE = r"(?:auth\w*|change\w*|expire[sd]|failed|for|from|has|incorrect|invalid|is|login|mismatch|must|not|or|prompt|re\w+|was|will|wrong)"
+"""What may stand right after *user ann password*, and is no password."""
+
 _MADE_UP_WORD = r"(?=[\w+/=-]*\d)(?=[\w+/=-]*[A-Za-z])[\w+/=-]{16,}"
 _IN_CAPITALS = "(?:TOKEN|SECRET|PASSW(?:OR)?D|KEY)"
 
@@ -54,6 +58,7 @@ _SECRETS = (
     re.compile(
         rf"(?i:(?P<keep>\b(?:passw(?:or)?d|passphrase|pwd)[\"']?\s+(?:(?:is|was)\s+)?)){_UNLIKE_A_WORD}(?P<end>)"
     ),
+    re.compile(rf"(?P<keep>{_OF_A_USER})(?!{_SAID_OF_ONE}\b){_VALUE}(?P<end>)", re.IGNORECASE),  # as netrc(5) has it
     re.compile(
         rf"(?P<keep>(?<![\w-])[A-Z][A-Z\d]*_(?:[A-Z\d]+_)*{_IN_CAPITALS}(?:_[A-Z\d]+)*\s+){_UNLIKE_A_WORD}(?P<end>)"
     ),

@@ -78,7 +78,8 @@ class Deed(NamedTuple):
     ``subject``: what it happens to, from the name of what is guarded. ``base``, ``doing``, ``noun``: *be stopped*, *is being
     stopped*, *stop*. ``word``: in the sentence of a tick. ``none``, ``no``: that it does not come. ``ends_bill``: whether it is
     meant to end the bill of the machine. ``begins``, ``not_done``: what is seen of it first, and that no more was. ``accepted_then``,
-    ``begun_then``, ``in_doubt``: who knows what is not known yet. ``begun``, ``ended``: to who comes too late. ``now``: how
+    ``begun_then``, ``in_doubt``: who knows what is not known yet. ``begun``, ``ended``: to who comes too late. ``done``: that it
+    is done, where its noun and *done* would be clumsy. ``now``: how
     a person has it done. ``after``: what follows, in live mode. ``before``: before what a new warning comes, if not before
     the end of what is guarded. ``left``: that the guard ended in its countdown.
     """
@@ -99,6 +100,7 @@ class Deed(NamedTuple):
     in_doubt: str = "Check in the cloud's console whether the machine is still billed."
     begun: str = ""
     ended: str = ""
+    done: str = ""
     now: str = "`sudo costguard stop`"
     after: str = WATCHES
     before: str = ""
@@ -145,6 +147,7 @@ _END_PROCESS = Deed(
     in_doubt="See whether costguard still runs.",
     begun="costguard is already exiting",
     ended="costguard has exited",
+    done="costguard has ended",
     now="`sudo costguard stop --action stop`",
     after="nothing is watched any more",
     before="that",

@@ -353,7 +353,8 @@ def _stopping(facts: Facts) -> tuple[str, Lines]:
 def _done(facts: Facts) -> tuple[str, Lines]:
     closed = facts.text("error").startswith("closed")  # the last grade of proof, with what the cloud shows
     billed = "" if facts.ends_bill or not facts.ward.billed else "; the machine is billed for as long as it is up"
-    return f"{facts.name}: {facts.deed.noun} {'confirmed' if closed else 'done'}{billed}", [
+    done = f"{facts.deed.noun} confirmed" if closed else facts.deed.done or f"{facts.deed.noun} done"
+    return f"{facts.name}: {done}{billed}", [
         *_outcome(facts),
         *_findings(facts, hints=False, code=HOOK_FAILED),
         *_start_again(facts),

@@ -73,7 +73,9 @@ class Machine:
         self.agent, self.receivers = agent, receivers
         self.acted = agent.folder / "acted"
         script = agent.folder / "act"
-        self.slow = agent.folder / "slow"  # the command takes its time: its end is told when the sender of its beginning is gone
+        self.slow = (
+            agent.folder / "slow"
+        )  # the command takes its time: its end is told when the sender of its beginning is gone
         script.write_text(f"#!/bin/sh\necho acted >> {self.acted}\n[ ! -e {self.slow} ] || sleep 5\n")
         script.chmod(0o755)
         agent.environment |= receivers.environment

@@ -111,6 +111,19 @@ def test_secrets_are_masked(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
+        "machine ftp.example.org login ann password hunter", "user ann passwd hunter", "username=ann, password hunter",
+        "passwd: hunter", "passwd = hunter", "Login ann PASSWORD hunter done",
+    ],
+)  # fmt: skip
+def test_a_password_that_is_a_plain_word_is_masked_where_its_place_says_so(text: str) -> None:
+    """After its name and a sign, or after a user's: `passwd root` alone is a command."""
+    assert "hunter" not in mask(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "user ann password expired", "login ann: password authentication failed", "user ann passwd is locked",
         "--signal SIGTERM", "no token bucket", "key = grace=5m", "the token was refused", "https://example.org:8080 is silent",
         "https://example.org/", "allowed: a URL that begins with http:// or https://, or nothing",
         "/etc/costguard/config.toml is not TOML", "Microsoft.Compute/virtualMachines/deallocate/action is missing",

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
@@ -69,6 +70,38 @@ def test_each_channel_is_named_with_what_came_of_it(tmp_path: Path, at: str) -> 
         "FAILED  pager  JSON: HTTP 404 from 127.0.0.1: there is no such address (create a new address there and replace this one)",
     ]
     assert "s3cret" not in done.output
+
+
+FULL = """
+mount -t tmpfs -o size=64k,mode=700 none "$1/state" || exit 99
+shift
+"$@" || exit 98
+before=$(cat "$STATE/channels-tested.json")
+dd if=/dev/zero of="$STATE/filler" bs=4k status=none 2>/dev/null
+"$@"
+code=$?
+[ "$before" = "$(cat "$STATE/channels-tested.json")" ] || exit 97
+ls "$STATE"
+exit $code
+"""
+
+
+def test_on_a_full_disk_the_test_is_made_and_said_not_to_be_kept(tmp_path: Path, at: str) -> None:
+    """The message arrives all the same, the record of the test before stays whole, and nothing half written is left."""
+    config, state = configuration(tmp_path, team=f"{at}/open"), tmp_path / "state"
+    state.mkdir()
+    typed = [sys.executable, "-m", "costguard", "notify", "test", "--config", str(config), "--state-dir", str(state)]
+    done = subprocess.run(
+        ["unshare", "--map-root-user", "--mount", "sh", "-c", FULL, "sh", str(tmp_path), *typed],
+        capture_output=True, text=True, check=False, env={**os.environ, "STATE": str(state)}, timeout=120,
+    )  # fmt: skip
+    assert done.returncode == 0, (done.returncode, done.stderr)
+    assert done.stdout.splitlines()[:3] == ["ok      team  JSON"] * 2 + ["channels-tested.json"]
+    assert "channels-tested.json.new" not in done.stdout
+    assert (
+        f"The result could not be saved in {state}, so doctor will not know of this test. Is the disk full"
+        in done.stderr
+    )
 
 
 def test_a_test_counts_for_the_settings_that_it_had(tmp_path: Path, at: str) -> None:

@@ -485,6 +485,19 @@ def test_the_worker_names_the_machine_and_takes_ready_text() -> None:
     assert (ready.id, ready.level, ready.text, ready.dry_run) == ("m1", "critical", "t\n\nb", True)
 
 
+@pytest.mark.parametrize(
+    ("action", "title"),
+    [
+        ("end_process", "box: costguard has ended; the machine is"),
+        ("command", "box: command done; the machine is"),
+        ("stop", "box: stop done"),
+    ],
+)
+def test_what_is_done_is_a_sentence(action: str, title: str) -> None:
+    """Also of the action that ends costguard itself."""
+    assert compose("done", {**FACTS, "action": action}).title.startswith(title)
+
+
 def test_a_finding_names_the_gpu_and_that_nothing_is_done() -> None:
     """People learn what is strange, and that no decision hangs on it."""
     found = {"machine": "box", "subjects": ["GPU 1 (H100)"], "code": "ghost", "text": "stuck at 100 %"}
