@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     Engines = tuple[Callable[..., int], ...]
 
 
-def _binding() -> "Any":
+def _binding() -> "Any":  # noqa: ANN401 # the binding has no types
     """NVIDIA's binding, without `ctypes.util`: it takes one name from there, and uses it nowhere.
 
     That module would bring `subprocess`, `tempfile` and `shutil` into a process that stays, 1.3 MB.
