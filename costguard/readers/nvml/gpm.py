@@ -150,8 +150,14 @@ class Gpm:
         others = values[len(_PARTS) :]
         if self._instance is None:
             most = 100.0 * UNSEEN_SECONDS / covers
-            self.idle = self.still and all(value is not None and 0.0 <= value <= most for value in (*percents, *others))
+            # a board at rest talks a little: where nothing at all is counted, the counters may stand
+            counts = any(sound)
+            self.idle = self.still and counts and all(_within(value, most) for value in (*percents, *others))
             others = []
         engines = [value for value in others if value is not None and value <= _FULL]
         if percents[0] is not None:
             self.use = min(100.0, max(percents[0], *engines) if engines else percents[0])
+
+
+def _within(value: float | None, most: float) -> bool:
+    return value is not None and 0.0 <= value <= most  # not so what is no number
