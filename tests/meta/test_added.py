@@ -76,12 +76,20 @@ def test_every_channel_of_this_machine_is_tested(channel: str) -> None:
 
 
 def typed(text: str) -> set[str]:
-    """The verbs that the strings of a test could type: alone, in front of arguments, or after ``costguard``."""
-    strings = [node.value for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Constant)]
-    return {
-        string.removeprefix("sudo ").removeprefix("costguard ").partition(" ")[0]
-        for string in strings
-        if isinstance(string, str)
+    """The verbs that a test types: the first word of a call or of a list of words, or a word after ``costguard``.
+
+    Any other string could be an English word that a verb has the name of.
+    """
+    tree = list(ast.walk(ast.parse(text)))
+    words = [
+        node.elts if isinstance(node, ast.List | ast.Tuple) else node.args
+        for node in tree
+        if isinstance(node, ast.List | ast.Tuple | ast.Call)
+    ]
+    first = [next((word for word in given if not isinstance(word, ast.Starred)), None) for given in words]
+    strings = [str(node.value) for node in tree if isinstance(node, ast.Constant)]
+    return {str(word.value).partition(" ")[0] for word in first if isinstance(word, ast.Constant)} | {
+        verb for string in strings for verb in re.findall(r"^(?:sudo )?costguard (\S+)", string)
     }
 
 
