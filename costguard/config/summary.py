@@ -100,6 +100,9 @@ def _limits(settings: Settings) -> Iterator[str]:
         yield f"If that fails for a technical reason: {', then '.join(settings.fallback)}."
     if settings.unused_after is not None:
         yield f"The same happens after {show_seconds(settings.unused_after)} without any work since boot."
+    if settings.unknown_stop_after is not None:
+        after = show_seconds(settings.unknown_stop_after)
+        yield f"It also happens after {after} in which GPUs could not be read and nobody seemed to use the machine."
     deadline = settings.deadline
     ends = []
     if deadline.lifetime is not None:

@@ -5,6 +5,7 @@ import pytest
 from costguard.config.load import load
 from costguard.config.presets import PRESETS
 from costguard.config.summary import summary
+from costguard.engine.reasons import OWN_REASONS
 
 
 def words(*assignments: str) -> str:
@@ -21,6 +22,23 @@ def test_default() -> None:
     assert "4h without any work" in text
     assert "Never within 20m of boot" in text
     assert "costguard hold" in text
+
+
+SAID = {
+    "deadline": ("deadline.lifetime=7h", "after 7h of running"),
+    "idle": ("kill_duration=7h", "below 5% for 7h"),
+    "unused": ("unused_after=7h", "after 7h without any work since boot"),
+    "unknown": ("unknown_stop_after=7h", "after 7h in which GPUs could not be read"),
+}
+"""An option of each reason to stop, and what is said of it."""
+
+
+def test_every_reason_to_stop_is_named() -> None:
+    """Whoever checks a configuration learns everything that would end the machine."""
+    missing = {reason.name for reason in OWN_REASONS} ^ SAID.keys()
+    assert not missing, f"tell of {sorted(missing)} in config/summary.py, and add the words to SAID"
+    for option, said in SAID.values():
+        assert said in words(option)
 
 
 def test_live_and_dangerous_settings_are_named() -> None:
