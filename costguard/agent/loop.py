@@ -677,8 +677,11 @@ class Loop:
         self.summary.stop()
         self.hooks.stop()
         self.history.close(now)
-        while self._await_the_last(now) and self.workers.cut_off(self.host.clock().boot):
-            now = self.host.clock()
+        telling, goes_on = self.workers.telling, self._await_the_last(now)
+        while goes_on and self.workers.cut_off(self.host.clock().boot):
+            goes_on = self._await_the_last(self.host.clock())
+        if telling and goes_on:  # what came of a message after some seconds is still to be written
+            self._await_the_last(self.host.clock())
         self.workers.abandon_all("tell", "prepare", "check", "confirm")  # events meanwhile may have started some
         ward = deed_of(self.policy.kill_action, in_task=bool(self.config.get("guarded"))).ward
         self.host.say(f"<5>stopped; this {ward.noun} is no longer guarded")

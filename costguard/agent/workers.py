@@ -1,6 +1,7 @@
 """The guard's short-lived workers: every effect becomes a process with a deadline and a reported outcome."""
 
 import json
+import os
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
@@ -261,8 +262,9 @@ class Workers:
         )
         history = str(self.config.get("paths", {}).get("state") or "")
         return TellJob(
-            draft, channels, {**settings, **places}, deadlines.DELIVERY_SECONDS, 0.0, history, access(self.config)
-        )
+            draft, channels, {**settings, **places}, deadlines.DELIVERY_SECONDS, 0.0, history, access(self.config),
+            guard=os.getpid(),
+        )  # fmt: skip
 
     def _task_channel(self, draft: Draft, places: dict[str, Any]) -> tuple[str, ...]:
         """The owner of a task that is guarded hears in the task itself what happens to it."""

@@ -80,7 +80,7 @@ class TellJob(NamedTuple):
     ``pause``: seconds to wait before it leaves the machine. ``history``: the folder with the history, for the picture of a
     message that has one; empty for none. ``access``: what leads to the cloud, where a channel has its addresses in its store.
     ``again``: a further try, from which those who have taken it are spared. ``after``: what people must read before it. ``told``: the moment at which the guard began it, on the boot
-    clock; 0 for now.
+    clock; 0 for now. ``guard``: the process that waits for the answer; 0 for whichever.
     """
 
     message: Draft
@@ -93,6 +93,7 @@ class TellJob(NamedTuple):
     again: bool = False
     after: tuple[Earlier, ...] = ()
     told: float = 0.0
+    guard: int = 0
 
 
 class RecallJob(NamedTuple):

@@ -32,6 +32,9 @@ BEGAN = {"done": (("acting", "warning"),)}
 """How a stop ended is told to whoever asked for its beginning and has not got that: kinds of the same incident, and their levels."""
 
 
+ORPHAN = "the agent that asked for it is gone"
+
+
 def main() -> int:
     """Deliver one message over every channel."""
     end_with_parent()
@@ -40,6 +43,9 @@ def main() -> int:
 
 def _tell_unless_overtaken(job: TellJob) -> Told:
     """One more line from the guard says that a later message contradicts this one."""
+    # it was killed before this process was to end with it: the next one tells the same
+    if job.guard and os.getppid() != job.guard:
+        return Told(error=ORPHAN)
     overtaken = Overtaken(again=job.again)
 
     def hear() -> None:

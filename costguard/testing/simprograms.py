@@ -415,7 +415,7 @@ class Notifier(Program):
         if self.broken(self.fault):
             self.host.watch.message(self.world.instant(), message, False)
             return
-        delay = self.soon(0.2, 2.0)
+        delay = 4.0 if self.fault == "slow" else self.soon(0.2, 2.0)
         delivered = self.fault != "fail"
         if delivered and self.job.get("again") and message["id"] in self.world.taken:  # whoever has it is spared
             self.write(delay, to_line(Told(dict.fromkeys(channels, "1 terminal (pts/0)"))))

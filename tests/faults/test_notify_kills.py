@@ -252,6 +252,14 @@ def test_who_had_a_message_when_its_worker_was_killed_is_known(
     assert recalled(tmp_path, None) == [], "it is told once"
 
 
+def test_a_worker_whose_guard_is_gone_before_it_begins_sends_nothing(tmp_path: Path, receivers: Receivers) -> None:
+    """It starts slowly, and the guard is killed meanwhile: the next one tells the same, and people would read it twice."""
+    sender = Sender(tmp_path, receivers, "slack")
+    assert sender.tell(WARNING, guard=os.getppid())["error"] == "the agent that asked for it is gone"
+    assert receivers.posts == []
+    assert list(sender.tell(WARNING, guard=os.getpid())["reached"]) == ["slack"]
+
+
 def test_a_message_that_never_left_its_pause_was_not_sent(tmp_path: Path, receivers: Receivers) -> None:
     """Its worker was killed while it waited for its turn in a fleet."""
     sender = Sender(tmp_path, receivers, "slack")

@@ -1,6 +1,7 @@
 """What a worker says becomes exactly one outcome, and no worker ends for another one's sake."""
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -252,4 +253,5 @@ def test_a_message_has_what_its_channels_need() -> None:
         "settings": {**notify, "procfs": "/host/proc", "runtime": "/simulated/runtime"},
         "deadline": deadlines.DELIVERY_SECONDS,
         "history": "/simulated/state",
+        "guard": os.getpid(),
     }  # fmt: skip

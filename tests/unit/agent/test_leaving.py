@@ -130,6 +130,23 @@ def test_messages_that_the_end_cut_off_are_in_the_record() -> None:
     assert cut == {"acting": {f"{AGENT_ENDED}; {IN_DOUBT}"}, "done": {f"{AGENT_ENDED}; {IN_DOUBT}"}}
 
 
+class Slow(Faults):
+    """Each message takes four seconds."""
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return "slow" if subject == "notify" else ""
+
+
+def test_what_came_of_a_message_seconds_after_the_end_began_is_in_the_record() -> None:
+    """It is waited for, and then for the disk; else who reads the history later sees a message of which nothing is known."""
+    host = SimHost(Machine(gpus=1, script=[Phase(600.0, 0.9)]), seed=3, until=7200.0, faults=Slow())
+    Loop(host, effective(mode="live", kill_action="end_process", kill_duration=900.0), host.start()).run()
+    rows = [(row["kind"], json.loads(row["data"])) for batch in host.world.history for row in batch["events"]]
+    told = {data["effect"]: data["name"] for kind, data in rows if kind == "told"}
+    known = {told[data["effect"]] for kind, data in rows if kind == "outcome" and data["effect"] in told}
+    assert {"acting", "done"} <= known
+
+
 def test_a_second_request_to_end_is_obeyed_at_once() -> None:
     """Whoever asks twice waits no longer."""
     messages = Messages()
