@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 PROTOCOL = 4  # NETLINK_SOCK_DIAG
 ESTABLISHED, LISTENS = 1, 10  # tcp_states.h
+_INFO = 2  # INET_DIAG_INFO, an attribute
+_ACKED, _RECEIVED = 120, 128  # in tcp_info: bytes that the other end has taken, and that came from it
 
 _SOCK_DIAG_BY_FAMILY, _DONE, _ERROR = 20, 3, 2
 _HEADER, _REQUEST = Struct("=IHHII"), Struct("=BBBBI 48x")  # nlmsghdr, inet_diag_req_v2
@@ -19,6 +21,7 @@ _REQUEST_AND_DUMP = 0x301
 _ANSWER = Struct("=IH")
 _PORTS = Struct(">HH")  # at 4 of inet_diag_msg, which begins at 16
 _OWNER = Struct("=II")  # uid and inode, at 64
+_ATTRIBUTE, _COUNTED = Struct("=HH"), Struct("=QQ")
 _MESSAGE_BYTES = 16 + 72
 _ANSWER_BYTES = 1 << 16
 _ANSWERS = 256
@@ -39,11 +42,17 @@ class Socket(NamedTuple):
     other_port: int
     uid: int
     inode: int
+    moved: int = 0
+    """Bytes since its beginning, in both directions; where that was asked for."""
 
 
-def ask(diag: "socket.socket", family: int, *states: int, far: bool = False) -> list[Socket]:
-    """The sockets of one family in these states; ``far``: without those whose other end is in 127.0.0.0/8. Raises OSError."""
-    body = _REQUEST.pack(family, 6, 0, 0, sum(1 << state for state in states)) + (_FAR if far else b"")
+def ask(diag: "socket.socket", family: int, *states: int, far: bool = False, counted: bool = False) -> list[Socket]:
+    """The sockets of one family in these states. Raises OSError.
+
+    ``far``: without those whose other end is in 127.0.0.0/8. ``counted``: with what they have moved.
+    """
+    wanted = 1 << _INFO - 1 if counted else 0
+    body = _REQUEST.pack(family, 6, wanted, 0, sum(1 << state for state in states)) + (_FAR if far else b"")
     diag.send(_HEADER.pack(_HEADER.size + len(body), _SOCK_DIAG_BY_FAMILY, _REQUEST_AND_DUMP, 1, 0) + body)
     width = 4 if family == 2 else 16
     found: list[Socket] = []
@@ -58,6 +67,18 @@ def ask(diag: "socket.socket", family: int, *states: int, far: bool = False) -> 
                 raise OSError(0, "the kernel does not list sockets")
             port, other_port = _PORTS.unpack_from(data, at + 20)
             one, other = data[at + 24 : at + 24 + width], data[at + 40 : at + 40 + width]
-            found.append(Socket(data[at + 17], one, port, other, other_port, *_OWNER.unpack_from(data, at + 80)))
+            uid, inode = _OWNER.unpack_from(data, at + 80)
+            moved = _moved(data, at + _MESSAGE_BYTES, at + length) if counted else 0
+            found.append(Socket(data[at + 17], one, port, other, other_port, uid, inode, moved))
             at += (length + 3) & ~3
     raise OSError(0, "the kernel lists too many sockets")
+
+
+def _moved(data: bytes, at: int, end: int) -> int:
+    """Of the attributes of one socket. Raises OSError where the kernel does not count."""
+    while at + 4 <= end:
+        length, kind = _ATTRIBUTE.unpack_from(data, at)
+        if kind == _INFO and length >= 4 + _RECEIVED + 8:
+            return int(sum(_COUNTED.unpack_from(data, at + 4 + _ACKED)))
+        at += max(4, (length + 3) & ~3)
+    raise OSError(0, "the kernel does not count what sockets move")

@@ -121,10 +121,10 @@ _SSH = SenseRow(
         SenseSetting(
             "editor",
             "rate",
-            "3kB/s",
-            "10kB/s",
+            "150B/s",
+            "500B/s",
             "What an editor's server and its window say to each other, above what is usual here: typing, not the heartbeat.",
-            least=500.0,
+            least=50.0,
         ),
         SenseSetting(
             "editor_cores",

@@ -1,8 +1,8 @@
 """The sense `ssh`: sessions that move bytes though nobody types on a terminal (port forwards, sftp), and remote editors in use.
 
-An open session sends keep-alives, and an open editor its heartbeat, both far below the thresholds. Of an editor the process counts
-to which its window sends each change of a file (the extension host), not the one that also carries the output of its terminals;
-and the CPU of what it has started outside of terminals, such as the kernel of a notebook.
+An open session sends keep-alives, and an open editor its heartbeat, both far below the thresholds. Of an editor what its window says
+to the process counts to which it sends each change of a file (the extension host), not to the one that also carries the output of its
+terminals; and the CPU of what it has started outside of terminals, such as the kernel of a notebook.
 Sources: proc_pid_io(5) (``rchar``, ``wchar``: sshd reads and writes its sockets, so they are in), proc_pid_stat(5) (``utime``, ``stime``).
 """
 
@@ -14,6 +14,7 @@ from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Sight
 from costguard.readers.host.table import FirstReadable
 from costguard.readers.host.text import amount, duration, read
 from costguard.readers.host.users import Users
+from costguard.readers.host.window import Window
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -81,6 +82,29 @@ class _Meter:
         else:
             fields = table.rpartition(b")")[2].split()
             self.rate = self.counter.rate((int(fields[11]) + int(fields[12])) / _TICKS, now)
+        self.least = min(before or 0.0, self.rate or 0.0)
+
+
+class _WindowMeter(_Meter):
+    """What a window says to the extension host; where that is no connection that can be counted, whatever the host reads and writes."""
+
+    __slots__ = ("_window",)
+
+    def __init__(self, pid: int, path: str, proc: str) -> None:
+        super().__init__(pid, path)
+        self._window = Window(proc, pid)
+
+    def measure(self, now: float, *, keep: bool) -> None:
+        counted = self._window.counted
+        moved = self._window.moved()
+        if not self._window.counted:
+            super().measure(now, keep=keep)
+            return
+        if not counted:
+            self._table.close()
+            self.counter = Counter(LONGEST_TURN)
+        before = self.rate
+        self.rate = self.counter.rate(moved, now)
         self.least = min(before or 0.0, self.rate or 0.0)
 
 
@@ -211,8 +235,12 @@ class Ssh:
         for key, group in self._groups.items():
             paths = wanted.get(key, {})
             if paths.keys() != group.meters.keys():
-                group.meters = {one: group.meters.get(one) or _Meter(one[0], path) for one, path in paths.items()}
+                group.meters = {one: group.meters.get(one) or self._meter(one[0], path) for one, path in paths.items()}
                 group.turn = []
+
+    def _meter(self, pid: int, path: str) -> _Meter:
+        window = path.endswith("/io") and pid in self._editors
+        return _WindowMeter(pid, path, self._proc) if window else _Meter(pid, path)
 
     def _group(self, who: str, what: str, limit: str, above: float, user: str) -> str:
         key = f"{who} {what}"

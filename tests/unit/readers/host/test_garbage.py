@@ -62,7 +62,7 @@ def test_whatever_files_say_nothing_raises(tmp_path: Path, seed: int) -> None:
     place = tree.place
     common = {"quiet_for": 300.0, "ignore": [], "users": [], "ignore_users": []}
     senses: list[Sense] = [
-        Traffic({**common, "network": 1e5, "disk": 2.5e5}, place), Ssh({**common, "session": 5e4, "editor": 3e3, "editor_cores": 0.3}, place),
+        Traffic({**common, "network": 1e5, "disk": 2.5e5}, place), Ssh({**common, "session": 5e4, "editor": 150.0, "editor_cores": 0.3}, place),
         Cluster({**common, "standalone": False}, place), Cpu({**common, "cores": 0.5}, place), Holders(common, place),
         Named({**common, "names": ["sshd"]}, place),
     ]  # fmt: skip

@@ -27,7 +27,7 @@ class Day:
     def __init__(self, folder: Path) -> None:
         self.tree = Tree(folder)
         self.senses: list[Sense] = [
-            Ssh({"session": 50e3, "editor": 3e3, "editor_cores": 0.3, "quiet_for": 900.0}, self.tree.place),
+            Ssh({"session": 50e3, "editor": 150.0, "editor_cores": 0.3, "quiet_for": 900.0}, self.tree.place),
             Cluster({"standalone": False, "quiet_for": 300.0, "ignore": []}, self.tree.place),
             Holders({"users": [], "ignore_users": [], "ignore": []}, self.tree.place),
             Named({"names": ["rsync"], "users": []}, self.tree.place),

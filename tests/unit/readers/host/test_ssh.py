@@ -3,8 +3,11 @@
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from costguard.readers.host.ssh import EDITORS, KEPT_OPEN, NO_SESSION, READS, Ss
 from tests.unit.readers.host.tree import Tree
 
 KB, MB = 1000, 1_000_000
-SETTINGS = {"session": 50_000.0, "editor": 3000.0, "editor_cores": 0.3, "quiet_for": 900.0}
+SETTINGS = {"session": 50_000.0, "editor": 100.0, "editor_cores": 0.3, "quiet_for": 900.0}
 ME = "root" if os.getuid() == 0 else "ann"
 CODE = "/srv/ann/.vscode-server/cli/servers/Stable-1/server/node"
 TTY = 34816
@@ -61,6 +64,29 @@ class World:
         self.make(54, "bash", parent=53, terminal=TTY)
         self.make(55, "htop", parent=54, terminal=TTY)
         self.make(56, "python3", parent=52)
+        self.tree.opens(52, "/dev/null")
+
+    @contextmanager
+    def window(self) -> Iterator[Callable[[int], None]]:
+        """The window's connection to the extension host, which has it from this process: what is called sends so many bytes."""
+        for name in ("fd", "ns"):
+            link = self.tree.proc / "52" / name
+            if link.is_dir():
+                self.tree.opens(52)
+                link.rmdir()
+            link.symlink_to(f"/proc/{os.getpid()}/{name}")
+        with (
+            socket.create_server(("127.0.0.1", 0)) as listener,
+            socket.create_connection(listener.getsockname()) as there,
+            listener.accept()[0] as here,
+        ):
+
+            def send(count: int) -> None:
+                there.sendall(bytes(count))
+                while count > 0:
+                    count -= len(here.recv(count))
+
+            yield send
 
     def step(self, times: int = 1, seconds: float = 10.0, **rates: float) -> Sight:
         """``r52=1000.0``: process 52 reads so many bytes a second; ``w…`` writes, ``c…`` uses so many processors."""
@@ -168,7 +194,7 @@ def test_an_editor_in_use_counts(world: World) -> None:
     world.step(r52=6 * KB)
     (one,) = world.step(r52=6 * KB).active
     assert (one.who, one.what) == (f"VS Code of {ME}", "exchanged data with its window")
-    assert one.lets_go == "15 min below 3 kB/s"
+    assert one.lets_go == "15 min below 100 B/s"
     assert "secret" not in repr(world.sense.__dict__)
 
 
@@ -176,9 +202,27 @@ def test_an_editor_that_is_open_does_not(world: World) -> None:
     """A heartbeat, a language server, and what runs in its terminal or was sent off from there, whose output passes the server."""
     world.editor()
     world.make(57, "python3", parent=54)
-    assert not world.step(
-        60, r52=400.0, w51=20 * KB, w53=20 * KB, c51=0.02, c52=0.03, c55=0.9, c56=0.05, c57=0.9
-    ).active
+    assert not world.step(60, r52=40.0, w51=20 * KB, w53=20 * KB, c51=0.02, c52=0.03, c55=0.9, c56=0.05, c57=0.9).active
+
+
+def test_an_open_window_does_not_though_the_editor_looks_for_ports(world: World) -> None:
+    """It lists all connections and open files of the machine every few seconds, for whoever is there or not.
+
+    What an extension asks of a service elsewhere is no sign of a person either: the other end of this window is its own connection.
+    """
+    world.editor()
+    with world.window() as send:
+        world.step(3)
+        for _ in range(30):
+            send(60 * 10)  # its heartbeat
+            assert not world.step(r52=30 * KB, w52=17 * KB).active
+        for _ in range(2):
+            send(200 * 10)
+            sight = world.step(r52=30 * KB, w52=17 * KB)
+        assert [one.what for one in sight.active] == ["exchanged data with its window"]
+        assert not world.step(92, r52=30 * KB).active
+    world.step(3)
+    assert not world.step(20, r52=30 * KB, w52=17 * KB).active, "its window has gone, and comes back perhaps"
 
 
 def test_what_an_editor_has_started_counts_by_its_processors(world: World) -> None:
