@@ -57,6 +57,17 @@ def test_every_call_is_explained_on_the_page() -> None:
     assert not missing, f"docs/signals.md does not have these words: {missing}"
 
 
+def test_every_call_is_made() -> None:
+    """A call that is explained and answered by every driver of the tests, and that no reader makes, says nothing of a GPU."""
+    others = "\n".join(
+        file.read_text(encoding="utf-8")
+        for file in (ROOT / "costguard").rglob("*.py")
+        if file != Path(library.__file__) and "nvml." in file.read_text(encoding="utf-8")
+    )
+    idle = {name for name in EXPLAINED.keys() | NO_SIGNAL if not re.search(rf"nvml\.{name}\b", others)}
+    assert not idle, f"read {sorted(idle)} in costguard/readers/nvml/gpu.py"
+
+
 def test_the_stand_in_answers_every_call() -> None:
     """A call that the stand-in does not have would be tested as one that no driver has."""
     source = Path(library.__file__).read_text(encoding="utf-8")
