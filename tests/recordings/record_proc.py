@@ -20,7 +20,7 @@ from tests.unit.readers.host.notebooks import OTHER
 
 LOOKS, EVERY = 12, 10.0
 FILES = ("stat", "status", "io", "cmdline")
-KNOWN = ("->/usr/", "->/bin/", "->/dev/", "->/proc/")
+KNOWN = ("->/usr/", "->/bin/", "->/dev/", "->/proc/", "->/srv/")
 STATUS = ("Name:", "Tgid:", "Pid:", "Uid:", "NSpid:")
 AGENT = "import socket, time\nline = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\nwhile True: line.sendto(bytes(500), ('10.77.0.2', 9)); time.sleep(10)"
 LOGGER = "import os, sys, time\nlog = os.open(sys.argv[1], os.O_CREAT | os.O_WRONLY)\nwhile True: os.write(log, b'x' * 119 + b'\\n'); os.fsync(log); time.sleep(1)"

@@ -4,7 +4,7 @@ import json
 import os
 import pty
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from costguard.readers.host.sense import Sense
 
 RECORDED = json.loads(Path(__file__).with_name("proc.json").read_text())
-EVERY, LOOKS = RECORDED["every"], RECORDED["looks"]
+Look = dict[str, str | None]
+EVERY: float = RECORDED["every"]
+LOOKS: list[Look] = RECORDED["looks"]
 STAT_TERMINAL, STAT_START = 4, 19  # fields behind the name
 COUNTERS = ("/net/dev", "/io", "vmstat")
 RATES = 115.0
@@ -27,7 +29,7 @@ RATES = 115.0
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "terminals": {"quiet_for": 1800.0, "users": [], "ignore_users": []},
-    "ssh": {"session": 50e3, "editor": 3e3, "editor_cores": 0.3, "quiet_for": 900.0},
+    "ssh": {"session": 50e3, "editor": 150.0, "editor_cores": 0.3, "quiet_for": 900.0},
     "traffic": {"network": 1e5, "disk": 2.5e5, "quiet_for": 300.0, "ignore": []},
     "cluster": {"standalone": False, "quiet_for": 300.0, "ignore": []},
     "holders": {"users": [], "ignore_users": [], "ignore": []},
@@ -40,7 +42,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 class Machine:
     """What was recorded, again and again: counters go on, and processes that came and went do so."""
 
-    def __init__(self, folder: Path, terminal: str) -> None:
+    def __init__(self, folder: Path, terminal: str, looks: Sequence[Look] = LOOKS) -> None:
+        self.looks, self.rounds = looks, 0
         self.tree = Tree(folder)
         self.terminal, self.device = terminal, os.stat(terminal).st_rdev
         (folder / "dev" / "pts").mkdir(parents=True)
@@ -54,17 +57,22 @@ class Machine:
             module = __import__(f"costguard.readers.host.{modules[name][0]}", fromlist=[modules[name][1]])
             self.senses[name] = getattr(module, modules[name][1])(settings, self.tree.place)
         self.last: dict[str, str] = {}
-        for look in LOOKS:
+        for look in looks:
             self.last |= {path: what for path, what in look.items() if what is not None}
-        for path in LOOKS[0]:
-            self.first[path] = LOOKS[0][path]
+        self.born: dict[str, int] = {}  # clock ticks at which those began that come and go
+        for path, what in looks[0].items():
+            assert what is not None, "in the first look nothing has ended"
+            self.first[path] = what
+            if path.endswith("/stat"):
+                began = int(what.rpartition(")")[2].split()[STAT_START]) / RECORDED["ticks"]
+                self.tree.now = max(self.tree.now, began + 60.0)
 
     def play(self, step: int) -> None:
         """The files of one look."""
-        round_number, place = divmod(step, len(LOOKS))
-        changed = LOOKS[place] if step else LOOKS[0]
+        round_number, place = divmod(step, len(self.looks))
+        self.rounds, changed = round_number, self.looks[place]
         if place == 0 and step:
-            changed = LOOKS[0] | dict.fromkeys(self.now.keys() - LOOKS[0].keys())
+            changed = changed | dict.fromkeys(self.now.keys() - changed.keys())
         for path, what in changed.items():
             self.now[path] = what
             self.put(path, what, round_number)
@@ -78,6 +86,7 @@ class Machine:
         file = self.tree.proc / path
         if what is None:
             self.written.pop(path, None)
+            self.born.pop(path, None)
             file.unlink(missing_ok=True)
             return
         if not path.endswith(COUNTERS) and self.written.get(path) == what:
@@ -90,18 +99,20 @@ class Machine:
             file.symlink_to(target)
             return
         if path.endswith("/stat"):
-            what = self.stat(what)
+            what = self.stat(what, path)
         elif path.endswith(COUNTERS) and rounds and path in self.first:
             what = gone_on(what, self.first[path], self.last[path], rounds)
         file.write_text(what)
 
-    def stat(self, text: str) -> str:
-        """On the terminal of this test."""
+    def stat(self, text: str, path: str) -> str:
+        """On the terminal of this test; whoever comes and goes begins in each round anew."""
         head, _, rest = text.rpartition(")")
         fields = rest.split()
         if fields[STAT_TERMINAL] != "0":
             major, minor = os.major(self.device), os.minor(self.device)
             fields[STAT_TERMINAL] = str((major << 8) | (minor & 0xFF) | ((minor & ~0xFF) << 12))
+        if path not in self.first:
+            fields[STAT_START] = str(self.born.setdefault(path, round(self.tree.now * RECORDED["ticks"])))
         return f"{head}) {' '.join(fields)}\n"
 
     def look(self, seconds: float) -> dict[str, Sight]:
