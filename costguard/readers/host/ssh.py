@@ -86,26 +86,34 @@ class _Meter:
 
 
 class _WindowMeter(_Meter):
-    """What a window says to the extension host; where that is no connection that can be counted, whatever the host reads and writes."""
+    """What a window says to the extension host; where that cannot be counted, whatever the host reads and writes."""
 
-    __slots__ = ("_window",)
+    __slots__ = ("_said", "_taken", "_window")
 
     def __init__(self, pid: int, path: str, proc: str) -> None:
         super().__init__(pid, path)
         self._window = Window(proc, pid)
+        self._taken, self._said = self.counter, Counter(LONGEST_TURN)
 
     def measure(self, now: float, *, keep: bool) -> None:
-        counted = self._window.counted
-        moved = self._window.moved()
-        if not self._window.counted:
+        moved = self._moved()
+        if moved is None:
+            self.counter = self._taken
             super().measure(now, keep=keep)
             return
-        if not counted:
-            self._table.close()
-            self.counter = Counter(LONGEST_TURN)
-        before = self.rate
+        self._table.close()
+        self.counter, before = self._said, self.rate
         self.rate = self.counter.rate(moved, now)
         self.least = min(before or 0.0, self.rate or 0.0)
+
+    def _moved(self) -> int | None:
+        try:
+            moved = self._window.moved()
+        except PermissionError:
+            raise
+        except OSError:  # it has ended, or there are more connections than the kernel lists at once
+            return None
+        return moved if self._window.counted else None
 
 
 class _Group:

@@ -225,6 +225,18 @@ def test_an_open_window_does_not_though_the_editor_looks_for_ports(world: World)
     assert not world.step(20, r52=30 * KB, w52=17 * KB).active, "its window has gone, and comes back perhaps"
 
 
+def test_a_window_that_cannot_be_counted_holds_rather_than_not(world: World) -> None:
+    """The kernel does not say what its connection moves: then whatever the process reads and writes counts, also a person's typing."""
+    world.editor()
+    with world.window() as send:
+        world.step(3)
+        send(10)
+        world.step()
+        (world.tree.proc / "52" / "ns").unlink()
+        world.step(2, r52=6 * KB)
+        assert world.step(r52=6 * KB).active
+
+
 def test_what_an_editor_has_started_counts_by_its_processors(world: World) -> None:
     """The kernel of a notebook that computes; not what runs in a terminal."""
     world.editor()
