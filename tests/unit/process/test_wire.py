@@ -16,7 +16,7 @@ from costguard.cloud.access import CloudAccess, HostPaths
 from costguard.config.job import Configured, ConfigureJob
 from costguard.fill.jobs import FillJob, FillWatchJob, Ran, View
 from costguard.history.job import Batch, EventRow, GpuMinute, MachineMinute
-from costguard.notify.job import Draft, Judged, JudgeJob, TellJob, Told
+from costguard.notify.job import Draft, Judged, JudgeJob, RecallJob, TellJob, Told
 from costguard.plans import Plan, PlanFinding, Result
 from costguard.process.command_lines import HEAVY, LIGHT
 from costguard.process.wire import MalformedError, build, from_line, to_line
@@ -41,6 +41,7 @@ KINDS: dict[str, tuple[Any, ...]] = {
     "persist": (PersistJob, Done),
     "picture": (DrawJob, Drawn),
     "probe": (ProbeJob, ProbeEnd),
+    "recall": (RecallJob, Told),
     "exec": (LaunchJob,),
     "watch": (WatchJob, Launched, Word),
     "fill": (FillJob,),
