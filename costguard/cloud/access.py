@@ -14,7 +14,7 @@ class HostPaths(NamedTuple):
 
     @classmethod
     def of(cls, section: Mapping[str, Any]) -> Self:
-        """The section ``[host]`` as a job has it; what else it says is none of an action's business."""
+        """The paths of the section ``[host]`` of a job; an action needs none of its other options."""
         return cls(**{name: section[name] for name in cls._fields if name in section})
 
 
@@ -27,5 +27,5 @@ class CloudAccess(NamedTuple):
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Self:
-        """As the effective configuration has it."""
+        """From the effective configuration."""
         return cls(tuple(config.get("providers", ())), config.get("cloud", {}), HostPaths.of(config.get("host", {})))

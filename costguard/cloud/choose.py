@@ -56,7 +56,7 @@ def choose(access: CloudAccess) -> Chosen:
 
 
 def _why(claims: list[str], failures: tuple[str, ...], machine: Mapping[str, str]) -> PlanFinding:
-    """None, or several: each has its own words and its own remedy."""
+    """Why not exactly one plug-in recognises the firmware: none or several does, each with its own remedy."""
     if claims:
         text = f"several plug-ins claim this machine ({', '.join(claims)}), so none is used: the bill would go on"
         return PlanFinding("cloud_ambiguous", text, "set cloud.provider to the right one")

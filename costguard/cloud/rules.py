@@ -68,36 +68,36 @@ def follows(code: str, text: str, hint: str = "") -> Row:
 
 
 def instead(code: str, text: str, hint: str) -> Row:
-    """Of an action that does not fit this machine; ``hint`` names the one that does."""
+    """An action that does not fit this machine; ``hint`` names the one that does."""
     return "another", PlanFinding(code, text, hint)
 
 
 def ends_already(shows: str, *, ends_bill: bool | None) -> Row:
-    """Of a machine that somebody else, or an earlier attempt, has ended; ``shows`` is a clause."""
+    """A machine that somebody else, or an earlier attempt, has ended; ``shows`` is a clause."""
     bill = "that ends its bill" if ends_bill else "something else may stay billed, or replace it"
     return "go", PlanFinding("ends_already", f"{shows} already: nothing more is sent, and {bill}")
 
 
 def not_running(cloud: str, state: str, hint: str) -> Row:
-    """Of a machine that neither runs nor ends."""
+    """A machine that neither runs nor ends."""
     text = f"{cloud} shows this machine as {state or 'in no state'}, not running: nothing is sent"
     return refuse("not_running", text, hint)
 
 
 def right_missing(right: str, hint: str, why: object = "") -> Row:
-    """Of a right without which the action is denied; ``why`` is the cloud's own answer, if there was one."""
+    """A missing right without which the action is denied; ``why`` is the cloud's own answer, if there was one."""
     text = f"the right {right} is missing: this machine would stay up and be billed{f' ({why})' if why else ''}"
     return refuse("not_permitted", text, hint)
 
 
 def rights_late(text: str, needed: str) -> Row:
-    """Of a right that is missing while the machine is young; ``needed`` is its name."""
+    """A right that is missing while the machine is young, and may still arrive; ``needed`` is its name."""
     words = f"{text}; new rights take some minutes to reach a new machine"
     return follows("rights_may_be_late", words, f"needed: {needed}; {hints.RIGHTS_ARRIVE}")
 
 
 def unread(code: str, what: str, why: object, hint: str, *, passes: bool, otherwise: Verdict = "refuse") -> Row:
-    """Of a fact that could not be read: *failed*, and asked again, where that ``passes`` by itself, else as the caller says.
+    """A fact that could not be read: *failed*, and asked again, where that ``passes`` by itself, else as the caller says.
 
     ``what`` is a noun or a clause with *whether*, ``why`` an error or empty.
     """
@@ -106,20 +106,20 @@ def unread(code: str, what: str, why: object, hint: str, *, passes: bool, otherw
 
 
 def protected(what: str, command: str) -> Row:
-    """Of a flag that a person set; ``command`` takes it away."""
+    """A protection that a person has switched on; ``command`` takes it away."""
     text = f"{what} protects this machine; costguard never removes a protection, and the bill goes on"
     return refuse("protected", text, f"to end it anyway, remove the protection: `{command}`")
 
 
 def member(group: str, hint: str) -> Row:
-    """Of a machine that its group would replace; ``group`` is the kind and the name."""
+    """A machine that its group would replace; ``group`` is the kind and the name."""
     return refuse(
         "group_member", f"this machine belongs to the {group}, which would replace it: the bill would go on", hint
     )
 
 
 def prepaid(case: PlanCase[Any], what: str) -> Found:
-    """Of capacity that is billed whether this machine uses it or not; ``what`` names it, and is empty for none."""
+    """Capacity that is billed whether this machine uses it or not; ``what`` names it, and is empty for none."""
     if what and case.settings.get("prepaid") == "act":
         text = f"{what} stays billed until somebody releases it; a stop saves only the rest of this machine's price"
         yield follows("reservation_goes_on", text, "release it when nobody needs it")
@@ -129,7 +129,7 @@ def prepaid(case: PlanCase[Any], what: str) -> Found:
 
 
 def local_data(case: PlanCase[Any], disks: str, use: Use, perhaps: str = "") -> Found:
-    """Of disks that end with the machine; where their use cannot be seen, they count as used. ``disks`` names them, in the plural."""
+    """Disks that end with the machine; where their use cannot be seen, they count as used. ``disks`` names them, in the plural."""
     discard = case.settings.get("local_data") == "discard"
     paged = use.swap and case.verb == "hibernate"  # then the memory that is kept is not whole without it
     if use.state in {"unused", "empty"} and not paged:
@@ -147,25 +147,25 @@ def local_data(case: PlanCase[Any], disks: str, use: Use, perhaps: str = "") -> 
 
 
 def disks_deleted(names: Sequence[str], hint: str = 'to keep them: kill_action = "stop"') -> Found:
-    """Of network disks that a termination deletes; nothing where there are none."""
+    """Network disks that a termination deletes; nothing where there are none."""
     if names:
         yield follows("loses_disks", f"deleted with the machine, for good: {_few(names, 8)}", hint)
 
 
 def disks_kept(names: Sequence[str], hint: str = "") -> Found:
-    """Of network disks that are billed on; nothing where there are none."""
+    """Network disks whose bill goes on; nothing where there are none."""
     if names:
         yield "go", PlanFinding("disks_go_on", f"kept, and still billed: {_few(names, 8)}", hint)
 
 
 def may_not_return(cloud: str, kind: str = "Spot") -> Row:
-    """Of a machine that is stopped and bought on spare capacity."""
+    """A machine on spare capacity, which may not start again after a stop."""
     text = f"a stopped {kind} machine starts again only when {cloud} has capacity for it"
     return follows("spot_may_not_return", text)
 
 
 def cannot_hibernate(why: str, hint: str = 'set kill_action = "stop"') -> Row:
-    """Of a machine whose memory cannot be kept; ``why`` is a clause."""
+    """A machine whose memory cannot be kept; ``why`` is a clause."""
     return instead("cannot_hibernate", f"this machine cannot hibernate: {why}", hint)
 
 

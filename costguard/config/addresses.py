@@ -12,7 +12,7 @@ from costguard.files import is_closed, open_file
 
 OTHERS = 0o077
 LONGEST_BYTES = 64 << 10
-"""As much of a file with addresses is read."""
+"""How much of a file with addresses is read."""
 
 
 class Lack(NamedTuple):

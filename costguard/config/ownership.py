@@ -20,7 +20,7 @@ _INTERPRETER = re.compile(r"(ba|da|z|k|fi|a|c|tc)?sh|busybox|(python|pypy|perl|r
 
 _OTHER_USER = {"su", "runuser", "setpriv", "gosu"}
 _OTHER_USER_WITH = {"sudo": "-u", "doas": "-u", "systemd-run": "--uid"}
-"""Programs that run the rest as another user, whose own files are then fine; and the option that they need for it."""
+"""Programs that run a command as another user, who may own what it runs; each with the option that says which user."""
 
 _WORD = re.compile(r"[^\s;|&()<>'\"`$={}]+")
 """One word of a shell command."""

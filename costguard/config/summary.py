@@ -32,7 +32,7 @@ def summary(settings: Settings, lacking: Sequence[Lack] = ()) -> list[str]:
 
 
 def channel_warnings(lacking: Sequence[Lack]) -> list[str]:
-    """What is wrong with channels, for who checks a configuration, perhaps as another user or on another machine."""
+    """What is wrong with channels, for a person who checks a configuration, perhaps as another user or on another machine."""
     return [_warning(lack) for lack in lacking]
 
 

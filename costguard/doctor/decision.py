@@ -48,7 +48,7 @@ def sentence(report: Mapping[str, Any] | None, effective: Mapping[str, Any], ans
 def checks(
     report: Mapping[str, Any] | None, effective: Mapping[str, Any], answer: Mapping[str, Any]
 ) -> Iterator[CheckResult]:
-    """The sentence, and whatever would prevent a stop even if the GPUs were idle."""
+    """The engine's sentence, and whatever would prevent a stop even if the GPUs were idle."""
     words = sentence(report, effective, answer)
     if report is None:
         if not effective:

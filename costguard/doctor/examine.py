@@ -307,7 +307,7 @@ def _actions(effective: Mapping[str, Any]) -> list[str]:
 
 
 def _gpu_names(addresses: Mapping[int, str], seen: Sequence[Mapping[str, Any]]) -> Callable[[int], str]:
-    """What people call the GPU of a device minor."""
+    """The name of each GPU for people, by the minor number of its device file."""
     labels = {str(gpu["key"]): str(gpu["label"]) for gpu in seen}
 
     def name(minor: int) -> str:

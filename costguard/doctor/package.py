@@ -9,7 +9,7 @@ import costguard
 from costguard.doctor.finding import CheckResult, ok, warn
 
 OURS, THEIRS = "costguard-agent", "costguard"
-"""Distributions: ours, and the bare name, which belongs to another vendor's tool on the package index."""
+"""Names of distributions: ours, and `costguard` alone, which is another vendor's tool on the package index."""
 
 
 def checks(path: Sequence[str], environ: Mapping[str, str]) -> Iterator[CheckResult]:

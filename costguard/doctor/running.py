@@ -13,7 +13,7 @@ SLACK_SECONDS = 1.0
 
 _SHEBANG = re.compile(r"#!\s*(\S+)")
 _LONG = re.compile(r"#!/bin/sh\n'''exec' (?:\"([^\"\n]+)\"|(\S+)) \"\$0\"")
-"""How installers write a path that is too long for a first line, or has blanks."""
+"""The first lines that installers write for an interpreter whose path is too long, or has blanks."""
 
 
 class Running(NamedTuple):

@@ -11,7 +11,7 @@ from costguard.readers.host.senses import SENSES
 
 
 def checks(report: Mapping[str, Any] | None, effective: Mapping[str, Any], procfs: str) -> Iterator[CheckResult]:
-    """Of a running agent what it sees; without one, what those see now that need one look alone."""
+    """What a running agent sees; without one, what the senses see that need only one look."""
     section = effective.get("senses", {})
     if report is None and not section:
         yield note("unknown without a valid configuration or an answer of the agent")
@@ -60,7 +60,7 @@ def _unknown_means(*, required: bool) -> str:
 
 
 def _looked(section: Mapping[str, Any], procfs: str) -> Iterator[dict[str, Any]]:
-    """One look of each sense that asks nobody."""
+    """One look of each sense that sends no question to another program."""
     chosen = {row.name: dict(section[row.name]) for row in SENSES if section[row.name]["enabled"]}
     senses = ActiveSenses(HostJob(chosen, procfs=procfs), asking=False)
     moment = now()

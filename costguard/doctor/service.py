@@ -68,7 +68,7 @@ class ServiceUnit(NamedTuple):
 
 
 NOBODY = ServiceUnit()
-"""Without an agent nothing runs it."""
+"""There is no agent, so nothing runs it."""
 
 
 def look(pid: int, procfs: str, environ: Mapping[str, str], docker: str = DOCKER) -> ServiceUnit:

@@ -24,7 +24,7 @@ ASKED_FOR_WITHIN_SECONDS = 120.0
 """For a person who asked for it: a busy machine still has to load the library, and its list of fonts may be new."""
 
 KILLED_WITHIN_SECONDS = 0.2
-"""Nobody waits longer for one that even SIGKILL does not end: it hangs with its disk, and the message goes on."""
+"""How long to wait for a killed process: one that even SIGKILL does not end hangs with its disk, and the message goes on without it."""
 
 LARGEST_BYTES = 4 << 20
 CACHE = "matplotlib"

@@ -16,10 +16,10 @@ from costguard.report.bands import Band
 
 MINUTE = 60.0
 NOT_WRITTEN_SECONDS = 600.0
-"""At the end, so much without a row is not missing yet: rows wait in the guard's memory."""
+"""The last minutes of a picture may lack rows that are still in the guard's memory: up to this they do not count as missing."""
 
 GPUS_DRAWN = 16
-"""More GPUs than any machine has are names of GPUs that were replaced; the latest are drawn."""
+"""The most GPUs that are drawn, the latest first: no machine has more, the rest are names of GPUs that were replaced."""
 
 _LOADS = """
 SELECT gpu, CAST((minute - :since) / :width AS INTEGER) AS slot, sum(known), sum(unknown), min(low),
@@ -148,7 +148,7 @@ def _shares(database: sqlite3.Connection, since: float, until: float, width: flo
 
 
 def _recorded(shares: Sequence[Share], covered: Sequence[tuple[float, float]]) -> Iterator[Share]:
-    """Of each only the part in which minutes were recorded; whole where none are kept any more."""
+    """The part of each span in which minutes were recorded; the whole span where no minutes are kept any more."""
     for share in shares:
         parts = [
             (max(begin, share.begin), min(end, share.end))
@@ -161,7 +161,7 @@ def _recorded(shares: Sequence[Share], covered: Sequence[tuple[float, float]]) -
 
 
 def _slot(values: Sequence[object]) -> TimeSlot:
-    """A row of the file, which may be anything; a load that is none counts as not read."""
+    """A row of the file, which may hold anything; a load that is not a number counts as not read."""
     known, unknown, low, weighted, seconds, high = [bands.number(value) for value in values]
     read_for = max(0.0, known or 0.0)
     if low is None or high is None or weighted is None or not seconds or not read_for:
@@ -174,7 +174,7 @@ def _share(load: float) -> float:
 
 
 def _spread(slots: list[TimeSlot], width: float) -> list[TimeSlot]:
-    """Time counts in the minute in which it ended: what is longer than its slot began in an empty one before."""
+    """Spread rows over the slots before them: a row counts in the minute in which it ended, so what is longer than its slot began earlier."""
     found = list(slots)
     for number in range(len(found) - 1, 0, -1):
         whole = found[number].known + found[number].unknown

@@ -23,7 +23,7 @@ def _days(since: float, until: float, step: int) -> Iterator[float]:
 
 
 def _within_days(since: float, until: float, step: int) -> Iterator[float]:
-    """From each midnight on, so that a day of 23 or 25 hours moves no mark of the next one."""
+    """Marks counted from each midnight, so that a day of 23 or 25 hours does not move those of the next day."""
     begin = _midnight(since, 0)
     while begin <= until:
         end = _midnight(begin, 1)
@@ -56,7 +56,7 @@ def day(wall: float) -> str:
 
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-"""In English as every other word, whatever language the machine speaks."""
+"""In English, like every other word here, whatever the machine's locale."""
 
 
 def moment(wall: float) -> str:

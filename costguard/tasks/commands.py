@@ -10,13 +10,13 @@ from costguard.masking import mask
 from costguard.tasks.api import SchedulerError
 
 LONGEST_BYTES = 1 << 20
-"""Bytes of an answer that are read."""
+"""How much of an answer is read."""
 
 KILL_SECONDS = 2.0
-"""To wait for a program that was killed: one that hangs in the kernel is given up."""
+"""How long to wait for a program that was killed; one that hangs in the kernel is given up."""
 
 WORDS = 300
-"""Characters of a program's own words that people read."""
+"""How much of a program's own words a message quotes."""
 
 
 class Said(NamedTuple):

@@ -8,7 +8,7 @@ from costguard.plans import Plan, PlanFinding, Verdict, worst
 from costguard.tasks.api import Task, TaskFacts
 
 GPUS_NAMED = 8
-"""So many GPUs are named one by one."""
+"""Up to this many GPUs are named one by one."""
 
 
 class GpuHolder(NamedTuple):
