@@ -10,7 +10,7 @@ _SETUID = 1 << 7
 
 
 def in_service(procfs: str = "/proc") -> bool:
-    """Whether it is root's, and belongs to a service that a running systemd started for the system."""
+    """Whether this process is root's, and belongs to a system service that a running systemd started."""
     if _field(procfs, "Uid:", 1) != "0" or not os.path.isdir(f"{procfs}/self/root/run/systemd/system"):
         return False
     groups = [line.rpartition(":")[2] for line in text_of(f"{procfs}/self/cgroup").splitlines()]
@@ -18,13 +18,13 @@ def in_service(procfs: str = "/proc") -> bool:
 
 
 def may_change_user(procfs: str = "/proc") -> bool:
-    """Whether it may become another user; where that cannot be seen, it will try."""
+    """Whether this process may become another user; where that cannot be seen, it tries."""
     effective = _field(procfs, "CapEff:", 0)
     return not effective or bool(int(effective, 16) & _SETUID)
 
 
 def command(within: float, procfs: str = "/proc") -> list[str]:
-    """What to put before a command line of costguard's own that becomes another user, so that it may; often nothing.
+    """The words to put before one of costguard's own command lines so that it may become another user; often none.
 
     ``within``: seconds after which all of it is ended.
     """

@@ -22,7 +22,7 @@ A_MACHINE = 150
 
 
 class ComparedPolicy(NamedTuple):
-    """What came of one policy, as it was replayed, on one machine; ``walked`` is None where nobody reads the decisions."""
+    """What one policy decided on one machine; ``walked`` is None where the caller does not read the decisions."""
 
     policy: Policy
     account: Tally
@@ -43,9 +43,9 @@ def compare(
     read: bool = True,
     processes: int | None = None,
 ) -> dict[Key, ComparedPolicy]:
-    """Every policy on every machine. ``progress`` is told the share that is done, from 0 to 1.
+    """Every policy on every machine. ``progress`` gets the share that is done, from 0 to 1.
 
-    ``read``: somebody reads the decisions, so the engine makes every one; else they are only counted, which is much faster.
+    ``read``: the caller reads the decisions, so the engine makes every one; else they are only counted, which is much faster.
     ``processes``: how many share the work; by default as many as are worth it.
     """
     samples = sum(len(trace.times) + (A_MACHINE if read else 0) for trace in traces) * len(policies)
@@ -68,7 +68,7 @@ def compare(
 
 
 def _nobody(_share: float) -> None:
-    """Progress of a process whose share nobody sees."""
+    """A progress callback that reports nothing."""
 
 
 def _alike(policies: Sequence[Policy]) -> list[int]:
@@ -78,7 +78,7 @@ def _alike(policies: Sequence[Policy]) -> list[int]:
 
 
 class _Way:
-    """How the policies are replayed; what does not depend on the machine is worked out once."""
+    """How the policies are replayed: everything that does not depend on the machine, worked out once."""
 
     def __init__(self, policies: Sequence[Policy], *, every_sample: bool, read: bool) -> None:
         self._policies = policies

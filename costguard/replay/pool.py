@@ -20,14 +20,14 @@ WORTHWHILE = 1_000_000
 
 
 def parts(decisions: int) -> int:
-    """How many processes shall share so much work: one where a process cannot be doubled safely."""
+    """How many processes share this much work: one where this process cannot be forked safely."""
     if decisions < WORTHWHILE or sys.platform != "linux" or threading.active_count() > 1:
         return 1
     return min(MOST, len(os.sched_getaffinity(0)))
 
 
 def shared(count: int, work: Callable[[int], Found]) -> list[Found]:
-    """What ``work`` gives for each of 0 to ``count`` - 1: the first part in this process, the others in children.
+    """The results of ``work`` for 0 to ``count`` - 1: the first part in this process, the others in children.
 
     What a child could not finish is done here, so that an error is the same as without children.
     """

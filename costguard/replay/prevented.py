@@ -1,4 +1,4 @@
-"""What each sense was worth on a recording: the stops that there would have been without it."""
+"""What each sense was worth on a recording: the stops that would have happened without it."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -25,7 +25,7 @@ class Prevented(NamedTuple):
 def prevented(
     levels: Levels, policy: Policy, stops: Sequence[Stop], *, every_sample: bool = False
 ) -> tuple[Prevented, ...]:
-    """Of each sense that the recording has; ``stops`` are those with all of them."""
+    """The stops that each sense of the recording prevented; ``stops`` are those with all senses."""
     names = sorted({veto.source for seen in levels.trace.vetoes for veto in seen.vetoes})
     return tuple([_of(name, levels, policy, stops, every_sample=every_sample) for name in names])
 

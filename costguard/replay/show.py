@@ -22,13 +22,13 @@ WIDTH = 72
 """Marks in a line of the picture."""
 
 SLOTS = (60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0)
-"""How much time a mark may stand for, in seconds."""
+"""The lengths of time that one mark may stand for, in seconds."""
 
 LOOKS = 24
 """Samples that are looked at for one mark."""
 
 TOO_COARSE = 10
-"""In a window with fewer samples than this, short work is easily missed."""
+"""Samples of a window below which short work is easily missed."""
 
 COLUMNS = 4
 """Policies that are shown side by side; more get a line each."""
@@ -124,7 +124,7 @@ def _money(hours: float, price: Rate | None) -> str:
 
 
 def _per_month(summary: ReplaySummary) -> list[tuple[str, str]]:
-    """Of several machines, what came of it on one of them in a month."""
+    """The mean of several machines: what came of it on one of them in a month."""
     found = fleet.rates(summary)
     stops, back, doubt, recovered = (found[name] for name in ("stops", "back_ever", "in_doubt", "recovered"))
     if summary.machines < 2 or stops is None or back is None or doubt is None or recovered is None:

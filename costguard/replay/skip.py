@@ -27,7 +27,7 @@ KNOWN = (DEADLINE, IDLE, UNUSED, UNKNOWN)
 
 
 class Forward:
-    """For one policy on one trace."""
+    """The look ahead for one policy on one trace."""
 
     def __init__(self, levels: Levels, rules: Rules) -> None:
         self._levels = levels

@@ -17,7 +17,7 @@ Codes: TypeAlias = "bytes | array[int]"
 
 SMALL = 256
 FEW = 1000
-"""So many steps are sorted one by one."""
+"""Up to this many steps are sorted one by one."""
 
 
 class TraceError(CostguardError):

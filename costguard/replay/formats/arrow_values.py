@@ -11,7 +11,7 @@ from costguard.replay.formats.values import HEAD, CellTimes, scale_of
 from costguard.replay.trace import SMALL, Codes, usual
 
 MANY = 1 << 16
-"""More different texts than these are not looked up one by one."""
+"""Beyond this many different texts a table is not looked up one by one."""
 
 LONGEST = 64
 """Characters of a date, with its zone and whatever stands around it."""
@@ -53,7 +53,7 @@ class Column:
         )
 
     def codes(self, numbers: Sequence[int]) -> Codes:
-        """For every row the number that stands for its texts."""
+        """For each row, the number that stands for its texts."""
         if len(numbers) <= SMALL and max(numbers, default=0) < SMALL:
             places: bytes = compute.cast(self.indices, pa.uint8()).buffers()[1].to_pybytes()
             return places[: len(self.indices)].translate(bytes(numbers).ljust(SMALL, b"\0"))

@@ -15,9 +15,9 @@ LOAD_NAMES = (
     "dcgm_fi_dev_gpu_util", "nvidia_smi_utilization_gpu_ratio", "dcgm_fi_prof_gr_engine_active",
 )  # fmt: skip
 SHARE_NAMES = ("nvidia_smi_utilization_gpu_ratio", "dcgm_fi_prof_gr_engine_active")
-"""Of loads from 0 to 1, as documented by their exporters."""
+"""Columns with loads from 0 to 1, as their exporters document them."""
 PERCENT_NAMES = ("dcgm_fi_dev_gpu_util", "utilization.gpu")
-"""Of loads in per cent, as documented by their exporters."""
+"""Columns with loads in per cent, as their exporters document them."""
 ENGINE_NAMES = (
     "utilization.encoder", "utilization.decoder", "utilization.jpeg", "utilization.ofa",
     "dcgm_fi_dev_enc_util", "dcgm_fi_dev_dec_util",

@@ -31,7 +31,7 @@ ALLOWED = (
 )
 
 SUFFIXES = (".csv", ".json", ".jsonl", ".log", ".parquet", ".tsv", ".txt")
-"""Of the files of a folder that are recordings; each may be packed: ``.csv.gz``."""
+"""Suffixes of the files of a folder that are recordings; each may be packed: ``.csv.gz``."""
 
 OPENED = re.compile(r"/dev/stdin|(?:/dev/fd|/proc/self/fd)/(\d{1,9})")
 """Names of files that this process has open already: another process writes there, so reading ends."""

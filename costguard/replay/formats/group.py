@@ -17,7 +17,7 @@ from costguard.replay.formats.values import CellTimes, is_local
 from costguard.replay.trace import Codes, ReadingCodes, Trace, step_of
 
 MOST_GPUS = 16
-"""Rows in a tick that are told apart by their place alone."""
+"""The most rows in a tick that can be told apart by their place alone."""
 
 SAMPLE = 4096
 """Rows from which the rhythm is learnt."""

@@ -5,7 +5,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 
 ROWS = 3
-"""So many rows of a GPU among other rows of it are no accident."""
+"""This many rows of a GPU among other rows of it are no accident."""
 
 LONG = 10
 """Rows of an ordered stretch, in the mean: where it has fewer, the rows were shuffled, and sorting puts them right."""

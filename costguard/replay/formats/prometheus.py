@@ -21,7 +21,7 @@ LONGEST_CHARACTERS = 1 << 27
 """A longer answer is refused, because JSON is read whole."""
 
 BEGINNING_CHARACTERS = 1 << 18
-"""In which the results must have begun: another file is not read whole."""
+"""How far into the file the results must begin: another file is not read to its end."""
 
 MACHINE_LABELS = ("Hostname", "hostname", "node", "host", "instance", "machine", "pod")
 GPU_LABELS = ("UUID", "uuid", "gpu_uuid", "gpu", "minor_number", "index", "device")

@@ -61,14 +61,14 @@ class Writer:
         self._write({"gpus": [{"key": d.key, "index": d.number, "uuid": d.uuid, "name": d.name} for d in devices]})
 
     def seen(self, after: float, vetoes: tuple[Veto, ...]) -> None:
-        """What senses see from then on, if that is another thing than before."""
+        """Record what senses see from then on, if that has changed."""
         if vetoes != self._vetoes:
             self._vetoes = vetoes
             rows = [[veto.source, veto.reason, veto.hatch, veto.unknown, veto.lets_go] for veto in vetoes]
             self._write({"at": round(after, 3), "senses": rows})
 
     def tick(self, after: float, readings: Sequence[Reading]) -> None:
-        """What was read ``after`` seconds, in the order of the GPUs."""
+        """Record the readings of the moment ``after`` seconds, in the order of the GPUs."""
         values: list[object] = []
         for device, reading in zip(self._devices, readings, strict=True):
             value = _value(reading)

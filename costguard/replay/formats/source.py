@@ -12,7 +12,7 @@ CHUNK, PIECE = 1 << 21, 1 << 18
 """Characters that are read at a time: at first many, from which the rhythm is learnt, then as many as stay in the processor's caches."""
 
 LINE_LIMIT_BYTES = 1 << 20
-"""Of one line: a recording of a thousand GPUs has shorter ones, and a longer one would be read into memory whole."""
+"""The longest line: a recording of a thousand GPUs has shorter ones, and a line is read into memory as a whole."""
 
 Progress = Callable[[int], None]
 """Called with the number of bytes read so far."""

@@ -31,7 +31,7 @@ OVERLAP_HINT = "cut the file there, or name the column with the machine: --machi
 
 
 class Options(NamedTuple):
-    """What the user says about a table; None where it is to be found out."""
+    """What the user says about a table; None where costguard shall find it out."""
 
     machine: str | None = None  # the column that tells machines apart
     columns: str | None = None  # names for the columns of a table without header, or OURS=THEIRS for some of one with
