@@ -12,6 +12,7 @@ import click
 from costguard.cli import reach
 from costguard.cli.answer import emit
 from costguard.cli.examples import examples
+from costguard.cli.starting import as_callback
 from costguard.config.paths import resolve
 from costguard.engine.policy import Policy
 from costguard.errors import CostguardError
@@ -56,13 +57,6 @@ def _ago(value: str) -> float:
         raise click.BadParameter(f"{message}; allowed: {SINCE}") from None
 
 
-def _price(_context: click.Context, _parameter: click.Parameter, value: str | None) -> Rate | None:
-    try:
-        return None if value is None else given(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
-
-
 @click.command(
     epilog=examples(
         "costguard history",
@@ -75,7 +69,7 @@ def _price(_context: click.Context, _parameter: click.Parameter, value: str | No
 @click.option("--since", callback=_since, metavar="WHEN", help="Start: 7d, 12h or 2026-11-21. Default: 14 days.")
 @click.option(
     "--price",
-    callback=_price,
+    callback=as_callback(given),
     metavar="AMOUNT",
     help="Price of an hour, such as 2.50 or '2.50 EUR'. Default: the agent's price.",
 )

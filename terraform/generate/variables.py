@@ -78,12 +78,11 @@ variable "settings" {
 def document(machine: str) -> str:
     """The file, formatted as `terraform fmt` does. ``machine`` is the text of the inner module's variables, which are handed on."""
     options = [OPTIONS[path] for path in COMMON]
-    own = ", ".join(json.dumps(option.path) for option in options if "." in option.path)
-    flat = ", ".join(name_of(option) for option in options if "." in option.path)
-    top = ", ".join(json.dumps(option.path) for option in options if "." not in option.path)
+    ordered = sorted(options, key=lambda option: "." in option.path)
+    own = ", ".join(json.dumps(option.path) for option in ordered)
     local = get_args(LocalChannel)
-    rest = _REST.replace("LOCAL", json.dumps(local)).replace("NAMES", ", ".join(local)).replace("OWN", f"{top}, {own}")
-    rest = rest.replace("FLAT", ", ".join(name_of(o) for o in options if "." not in o.path) + ", " + flat)
+    rest = _REST.replace("LOCAL", json.dumps(local)).replace("NAMES", ", ".join(local)).replace("OWN", own)
+    rest = rest.replace("FLAT", ", ".join(map(name_of, ordered)))
     handed = "".join(f"\n{_CHECKS.sub('', block)}" for block in _BLOCK.findall(machine) if not block.startswith(_OWN))
     return _HEAD + "".join(_variable(option) for option in options) + rest + handed + "".join(_map(options))
 
