@@ -1,6 +1,7 @@
 """What the guard gives each worker to do, how long it waits for it, and what it makes of every answer."""
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -120,7 +121,7 @@ def test_the_job_of_a_message() -> None:
     sent = {"id": "e1", "kind": "warning", "level": "critical", "facts": facts}
     assert crew.port.spawned == [
         ("notify", {
-            "message": sent, "channels": ["a", "b"], "deadline": 25.0,
+            "message": sent, "channels": ["a", "b"], "deadline": 25.0, "guard": os.getpid(),
             "settings": {"channels": ["a", "b"], "price": 7, "procfs": "/p", "devfs": "/d", "runtime": "/run/x"},
         })
     ]  # fmt: skip
