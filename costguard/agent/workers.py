@@ -396,7 +396,7 @@ class Workers:
             return None
         if isinstance(event, Ended):
             self._running.remove(worker)
-            ended = f"it exited without a result ({exit_reason(event.code)})"
+            ended = f"its process exited without a result ({exit_reason(event.code)})"
             return None if worker.reported else self._lost(worker, now, ended)
         if worker.reported:
             return None

@@ -198,7 +198,7 @@ class Turn:
                 if incident.announcement.reached:
                     common["unreached_only"] = incident.announcement.reached
             if reason_of(incident).by_date:
-                common["limit"] = overdue.first(self.situation).name
+                common.update(limit=overdue.first(self.situation).name, stop_busy=policy.stop_busy)
             if incident.receipt:
                 common["receipt"] = incident.receipt
         return common

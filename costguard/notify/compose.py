@@ -118,6 +118,7 @@ def _warning(facts: Facts) -> tuple[str, Lines]:
         _how_to_postpone(facts),
         f"To hold it without a login: {facts.text('hold_url')}" if facts.text("hold_url") and not facts.dry else "",
         *_cause(facts),
+        _STOPS_WORK if facts.true("stop_busy") else "",
         sentence("; ".join(facts.names("lately")[:3])),
         _price(facts),
         *_findings(facts, hints=False),
@@ -128,6 +129,9 @@ def _countdown(facts: Facts) -> tuple[str, Lines]:
     title, lines = _warning(facts)
     first = facts.number("unreached_tries") is not None  # nobody has read the one that this would remind of
     return title if first else f"Reminder: {title}", lines
+
+
+_STOPS_WORK = "Work does not prevent it: deadline.stop_busy is set."
 
 
 LIMITS = {"lifetime": "its lifetime ends", "lease": "its lease ends", "budget": "its budget is spent"}
@@ -147,11 +151,7 @@ def _passed(facts: Facts) -> str:
 def _deadline_ahead(facts: Facts) -> tuple[str, Lines]:
     limit = LIMITS.get(facts.text("limit"), "its deadline passes")
     verb = "would" if facts.dry else "will"
-    busy = (
-        "Work does not prevent it: deadline.stop_busy is set."
-        if facts.true("stop_busy")
-        else "If it works then, this comes once the work has ended."
-    )
+    busy = _STOPS_WORK if facts.true("stop_busy") else "If it works then, this comes once the work has ended."
     return f"{facts.subject} {verb} {facts.deed.base} when {limit} {facts.when}".rstrip(), [
         f"A warning comes first. {busy}",
         _how_to_move(facts),
@@ -589,7 +589,7 @@ def _held(facts: Facts) -> tuple[str, Lines]:
     return f"{facts.name} is held{by}{end or length}{ends}", [
         sentence(f"reason given: {reason}" if reason else ""),
         f"It is also held by {listed(others)}." if others else "",
-        f"{sentence(facts.deed.none).removesuffix('.')} until {last}: `costguard release`.",
+        f"{sentence(f'in live mode {facts.deed.none}' if facts.dry else facts.deed.none).removesuffix('.')} until {last}: `costguard release`.",
         _price(facts),
     ]
 

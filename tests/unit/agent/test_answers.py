@@ -182,7 +182,9 @@ def test_a_worker_that_waits_ready_may_wait_and_one_that_was_released_has_the_ti
         assert crew.go(Go("e1", "shutdown", "i1"), 50.0, Circumstances()) is None
         assert crew.deadline == 50.0 + deadlines.act(given).killed
         gone = ended(crew, child, -9, 60.0)
-        assert gone == Outcome(60.0, "e1", "unknown", "the worker failed: it exited without a result (signal 9)")
+        assert gone == Outcome(
+            60.0, "e1", "unknown", "the worker failed: its process exited without a result (signal 9)"
+        )
         gone = crew.go(Go("e1", "shutdown", "i1"), 61.0, Circumstances())
         assert gone is not None
         assert (gone.effect, gone.status) == ("e1", "failed")

@@ -251,7 +251,7 @@ def test_whose_record_cannot_be_asked_may_have_arrived(end: str) -> None:
     else:
         (outcome,) = crew.workers.late(NOW + 1.0 + deadlines.RECALL.killed)
     assert outcome is not None
-    assert dict(outcome.failed)["team"] == "it exited without a result (signal 9); it may have arrived"
+    assert dict(outcome.failed)["team"] == "its process exited without a result (signal 9); it may have arrived"
 
 
 def test_what_became_of_the_messages_of_a_killed_guard_is_kept() -> None:

@@ -233,7 +233,7 @@ def test_an_outcome(said: object, found: Outcome | None) -> None:
     crew = Crew(CONFIRM)
     assert crew.hears(said) == found
     gone = ended(crew.workers, 1, 3, NOW + 5.0)
-    how = "the worker failed: it exited without a result (exit code 3)"
+    how = "the worker failed: its process exited without a result (exit code 3)"
     assert gone == (Outcome(NOW + 5.0, "e2", "unknown", how) if found is None else None)
     assert ended(crew.workers, 1, 3, NOW + 5.0) is None
     assert crew.hears(said) is None
@@ -243,7 +243,7 @@ def test_an_outcome(said: object, found: Outcome | None) -> None:
 def test_how_a_worker_ended(code: int, how: str) -> None:
     """In words."""
     gone = ended(Crew(PREPARE).workers, 1, code, NOW)
-    assert gone == Outcome(NOW, "e1", "failed", f"the worker failed: it exited without a result ({how})")
+    assert gone == Outcome(NOW, "e1", "failed", f"the worker failed: its process exited without a result ({how})")
 
 
 @pytest.mark.parametrize("receipt", [{"a": "x" * (RECEIPT_LIMIT - 8)}, {"a": "x" * (RECEIPT_LIMIT - 7)}])

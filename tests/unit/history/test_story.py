@@ -43,7 +43,7 @@ def test_what_was_delivered_is_counted() -> None:
     assert summary(found).delivered == 1
 
 
-KILLED = "it exited without a result (signal 9); it may have arrived"
+KILLED = "its process exited without a result (signal 9); it may have arrived"
 
 
 def test_a_message_whose_sender_died_has_perhaps_arrived() -> None:

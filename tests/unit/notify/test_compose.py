@@ -241,6 +241,19 @@ def test_a_deadline_is_named(limit: str, words: str) -> None:
     assert words in compose("warning", {**FACTS, "reason": "deadline", "limit": limit}).body
 
 
+@pytest.mark.parametrize("stop_busy", [True, False])
+def test_a_warning_of_a_deadline_that_stops_work_says_so(stop_busy: bool) -> None:
+    """Whoever reads that a GPU is at 95 % would take the warning for a mistake."""
+    body = compose("warning", {**FACTS, "reason": "deadline", "limit": "lifetime", "stop_busy": stop_busy}).body
+    assert ("Work does not prevent it: deadline.stop_busy is set." in body) is stop_busy
+
+
+def test_a_hold_in_dry_run_says_what_it_would_keep() -> None:
+    """Nothing is done there, held or not."""
+    body = compose("held", {**FACTS, "mode": "dry-run", "owner": "ann", "hold_seconds": 3600.0}).body
+    assert "In live mode nothing is stopped until the hold ends." in body
+
+
 def test_a_stop_that_a_dry_run_ends_is_taken_back() -> None:
     """People were told of a real one."""
     text = compose(

@@ -12,7 +12,7 @@ from costguard.notify.job import Draft, RecallJob, Told
 
 WARNING = Draft("m1", "warning", "critical", {"incident": "b-i1"})
 CHANNELS = ("team", "mail", "wall")
-WHY = "it exited without a result (signal 9)"
+WHY = "its process exited without a result (signal 9)"
 
 
 def begun(folder: Path, message: Draft = WARNING, *, again: bool = False) -> Delivered:
