@@ -50,6 +50,9 @@ LONGEST_TURN = 3600.0
 KEPT_OPEN = 32
 """Up to so many of their files stay open. A user may start any number below an editor, and this process has a limit of its own."""
 
+UNCOUNTED_BYTES = 3000.0
+"""A second, below which an extension host whose window is not counted says nothing: it talks to itself, also while nobody is there."""
+
 NO_SESSION = Sight(seen="no SSH session that moves bytes, no editor's server")
 """Most machines, in every look."""
 
@@ -100,6 +103,8 @@ class _WindowMeter(_Meter):
         if moved is None:
             self.counter = self._taken
             super().measure(now, keep=keep)
+            if self.rate is not None and self.rate < UNCOUNTED_BYTES:
+                self.rate = self.least = 0.0
             return
         self._table.close()
         self.counter, before = self._said, self.rate
