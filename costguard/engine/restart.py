@@ -34,7 +34,7 @@ def _reloaded(turn: Turn, event: Began) -> None:
     if phase == WARNING:
         # tags change nothing of what a person's stop goes by
         if event.why != "tags" or incident is None or not incident.by_person:
-            back_to_watching(turn, "the configuration changed, or the guard restarted")
+            back_to_watching(turn, "the configuration was read again, or the guard restarted")
     elif phase in {DONE, FAILED}:
         turn.watch()
     elif incident is not None:

@@ -152,8 +152,10 @@ def _deadline_ahead(facts: Facts) -> tuple[str, Lines]:
     limit = LIMITS.get(facts.text("limit"), "its deadline passes")
     verb = "would" if facts.dry else "will"
     busy = _STOPS_WORK if facts.true("stop_busy") else "If it works then, this comes once the work has ended."
+    grace = facts.number("grace")
+    then = f", {duration(grace)} before the {facts.deed.noun}" if grace else ""
     return f"{facts.subject} {verb} {facts.deed.base} when {limit} {facts.when}".rstrip(), [
-        f"A warning comes first. {busy}",
+        f"A warning comes then{then}. {busy}",
         _how_to_move(facts),
         _price(facts),
     ]

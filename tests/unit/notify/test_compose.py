@@ -241,6 +241,12 @@ def test_a_deadline_is_named(limit: str, words: str) -> None:
     assert words in compose("warning", {**FACTS, "reason": "deadline", "limit": limit}).body
 
 
+def test_a_deadline_ahead_says_that_the_stop_comes_after_the_time_for_people() -> None:
+    """Its date is that of the warning."""
+    body = compose("deadline_ahead", {**FACTS, "limit": "lifetime", "grace": 600.0, "due_in_seconds": 3600.0}).body
+    assert body.startswith("A warning comes then, 10m before the shutdown. ")
+
+
 @pytest.mark.parametrize("stop_busy", [True, False])
 def test_a_warning_of_a_deadline_that_stops_work_says_so(stop_busy: bool) -> None:
     """Whoever reads that a GPU is at 95 % would take the warning for a mistake."""
