@@ -9,6 +9,7 @@ from costguard.readers.nvml.library import Nvml
 from costguard.testing.nvml import Values
 
 ROOT = Path(__file__).parents[2]
+PACKAGE = Path(costguard.testing.nvml.__file__).parents[2]
 SIGNALS = (ROOT / "docs/signals.md").read_text(encoding="utf-8")
 TESTING = (ROOT / "docs/testing-nvml.md").read_text(encoding="utf-8")
 STANDIN = (Path(costguard.testing.nvml.__file__).parent / "standin.c").read_text(encoding="utf-8")
@@ -61,7 +62,7 @@ def test_every_call_is_made() -> None:
     """A call that is explained and answered by every driver of the tests, and that no reader makes, says nothing of a GPU."""
     others = "\n".join(
         file.read_text(encoding="utf-8")
-        for file in (ROOT / "costguard").rglob("*.py")
+        for file in PACKAGE.rglob("*.py")
         if file != Path(library.__file__) and "nvml." in file.read_text(encoding="utf-8")
     )
     idle = {name for name in EXPLAINED.keys() | NO_SIGNAL if not re.search(rf"nvml\.{name}\b", others)}

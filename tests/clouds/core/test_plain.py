@@ -1,18 +1,21 @@
 """Plain HTTP to a metadata service: whatever answers there, a whole answer in time or one error; and nothing heavy is loaded for it."""
 
 import http.client
+import os
 import socket
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+import costguard
 from costguard.answers import Answer, AnswerError, parse
 from costguard.cloud.plain import Connection, SlowError, address, quoted, retry_after
 from tests.clouds.wire import answer, bytewise, speaking, within
@@ -208,5 +211,6 @@ def test_a_question_loads_nothing_heavy() -> None:
     """Neither TLS nor the tables of Unicode that a name as text would load: this process stays beside a training job."""
     with speaking([answer(b"x")]) as url:
         argv = [sys.executable, "-S", "-c", ONE_QUESTION, url.rpartition(":")[2]]
-        done = subprocess.run(argv, capture_output=True, text=True, timeout=30, check=True)
+        beside = {**os.environ, "PYTHONPATH": str(Path(costguard.__file__).parents[1])}
+        done = subprocess.run(argv, env=beside, capture_output=True, text=True, timeout=30, check=True)
     assert not HEAVY & set(done.stdout.split())
