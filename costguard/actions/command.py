@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 from costguard.actions import effect
 from costguard.actions.base import Context
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.plans import Plan, PlanFinding, Result
 
-DEFAULT_SECONDS = deadlines.ACTION_SECONDS
+DEFAULT_SECONDS = time_limits.ACTION_SECONDS
 """Seconds; ``actions.command.timeout``."""
 
 _BILL = PlanFinding("bill_unknown", "unknown: whether the command ends the bill")

@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from costguard.accounts import Account, NoAccountError, account_of
 from costguard.actions import command, effect, results
 from costguard.actions.base import Context
-from costguard.engine import deadlines
-from costguard.engine.saving import HOOK_DONE, HOOK_FAILED
+from costguard.engine import time_limits
+from costguard.engine.pre_stop_hook import HOOK_DONE, HOOK_FAILED
 from costguard.plans import Plan, PlanFinding, Result, worst
 
-DEFAULT_SECONDS = deadlines.HOOK_SECONDS
+DEFAULT_SECONDS = time_limits.HOOK_SECONDS
 """Seconds; ``hooks.timeout``."""
 
 REPEATED = {"pre_stop": "work may not be saved", "undo": "what was drained may still be drained"}

@@ -11,7 +11,7 @@ from costguard import record_address
 from costguard.actions.base import Context
 from costguard.cloud import tags
 from costguard.cloud.api import CloudError
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.masking import mask
 from costguard.plans import Plan, PlanFinding, Result, worst
 
@@ -24,7 +24,7 @@ def announce(decided: Plan, context: Context) -> Plan:
 
     record = _record("prepared", context) | {"receipt": dict(decided.receipt)}
     tag = (lambda within: _mark(context, within)) if context.sink.get("tag") is True else None
-    fate = sink.deliver(context.sink, record, deadlines.RECORD_SECONDS, tag)
+    fate = sink.deliver(context.sink, record, time_limits.RECORD_SECONDS, tag)
     failed = [f"{one.sink}: {one.trouble}" for one in fate if one.trouble]
     if not failed:
         return decided
@@ -46,7 +46,7 @@ def conclude(outcome: Result, context: Context) -> None:
     if context.live and record_address.configured(context.sink):
         from costguard.actions import sink
 
-        sink.deliver(context.sink, _record("outcome", context) | outcome.as_json, deadlines.RESULT_SECONDS)
+        sink.deliver(context.sink, _record("outcome", context) | outcome.as_json, time_limits.RESULT_SECONDS)
 
 
 def _mark(context: Context, within: float) -> str:

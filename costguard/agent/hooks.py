@@ -9,7 +9,7 @@ from costguard.actions.base import Context, HookStep
 from costguard.actions.job import ActionAnswer
 from costguard.agent.circumstances import Circumstances
 from costguard.agent.task import NOT_IN_TIME, Part, TaskError
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, WATCHING, Core
 from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
 from costguard.process.wire import MalformedError, build, plain
@@ -117,13 +117,13 @@ class HookRunner(Part[ActionAnswer]):
         if not self._waiting or self._task.running:
             return
         self._running = one = self._waiting.popleft()
-        within = float(self._settings.get("timeout") or deadlines.HOOK_SECONDS)
+        within = float(self._settings.get("timeout") or time_limits.HOOK_SECONDS)
         job = Context.of(self._config, str(self._config["policy"]["kill_action"]))._replace(
             **{**one.given._asdict(), "reason": one.reason}, job="hook", step=one.step, attempt=one.name, incident=one.incident,
             deadline=within,
         )  # fmt: skip
         try:
-            self._task.start(job, now.boot + deadlines.save(within).killed)
+            self._task.start(job, now.boot + time_limits.save(within).killed)
         except SpawnFailed as error:
             self._ended("failed", str(error))
 

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.engine.effects import Check, Prepare, Tell
 from costguard.engine.policy import CLOUD_ACTIONS
 from costguard.engine.state import PERSON
@@ -66,5 +66,5 @@ class Jitter:
         if self._attended:
             return min(spread, ATTENDED_SPREAD_SECONDS)
         if check.tries:
-            return deadlines.pause(check.tries)
-        return spread if check.known else spread * deadlines.EARLY_SHARE
+            return time_limits.pause(check.tries)
+        return spread if check.known else spread * time_limits.EARLY_SHARE

@@ -38,8 +38,8 @@ from costguard.engine.narrate import STARTING, Sentence
 from costguard.engine.observation import Device, Observation, Unknown, Veto
 from costguard.engine.obstacles import forbidden
 from costguard.engine.policy import Policy
+from costguard.engine.pre_stop_hook import hook_works
 from costguard.engine.rules import highest_threshold, rules_of
-from costguard.engine.saving import hook_works
 from costguard.engine.state import ACTING, CONFIRMING, WARNING, Core
 from costguard.engine.turn import label
 from costguard.host.files import Start

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from costguard.agent.task import NEVER, NOT_IN_TIME, ChildTask, TaskError
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.engine.words import several
 from costguard.host.ports import Ended, Host, Instant, Line, SpawnFailed
 from costguard.notify.job import HOLDS, OVER, STOP_TRYING, Draft, TellJob, Told
@@ -241,7 +241,7 @@ class Redelivery:
             return
         self._sending = ripe = ripe._replace(job=ripe.job._replace(message=message), written=now)
         try:
-            self._task.start(ripe.job, now + deadlines.TELL.killed)
+            self._task.start(ripe.job, now + time_limits.TELL.killed)
         except SpawnFailed as error:
             self._failed(str(error), now)
 

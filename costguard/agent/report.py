@@ -5,13 +5,13 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from costguard.engine import overdue
+from costguard.engine import deadline
+from costguard.engine.deadline import Situation
 from costguard.engine.idleness import weak_sign_alone
 from costguard.engine.machine import Step
 from costguard.engine.narrate import unmatched_names
 from costguard.engine.observation import Known, Observation
 from costguard.engine.obstacles import due_at
-from costguard.engine.overdue import Situation
 from costguard.engine.policy import Policy
 from costguard.engine.reasons import OWN_REASONS
 from costguard.engine.rules import Rules, rules_of
@@ -108,7 +108,7 @@ def _gpus(state: State, seen: Observation, findings: Findings, date: Date) -> li
 
 def _deadline(situation: Situation, date: Date) -> dict[str, Any] | None:
     """The limit that ends the machine's time, and who moved it; None where there is none."""
-    first = overdue.first(situation)
+    first = deadline.first(situation)
     if not first.name:
         return None
     extension = situation.state.core.deadline.extension

@@ -5,7 +5,7 @@ from typing import Any
 
 from costguard.agent.recorder import Record
 from costguard.agent.task import NEVER, NOT_IN_TIME, Part, TaskError
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
 from costguard.notify.job import Draft, TellJob, Told
 from costguard.notify.when import next_due
@@ -92,7 +92,7 @@ class SummaryPart(Part[Told]):
             facts={**self._facts(), "mode": self._mode, "state": self._state, "every": self._every},
         )
         try:
-            self._task.start(self._write(self._draft, self._channels), now.boot + deadlines.TELL.killed)
+            self._task.start(self._write(self._draft, self._channels), now.boot + time_limits.TELL.killed)
         except SpawnFailed as error:
             self._again(now, str(error))
 

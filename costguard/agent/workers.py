@@ -14,7 +14,7 @@ from costguard.agent.circumstances import Circumstances
 from costguard.agent.jitter import Jitter
 from costguard.agent.recorder import Record
 from costguard.agent.task import NOT_IN_TIME, ChildTask, TaskError, exit_reason
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.engine.attempt import ENDS
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
@@ -135,7 +135,7 @@ class Workers:
         """
         with suppress(SpawnFailed):
             job = RecallJob(self.config["paths"]["runtime"], AGENT_ENDED, now)
-            self._recall.start(job, now + deadlines.RECALL.killed)
+            self._recall.start(job, now + time_limits.RECALL.killed)
         if not isinstance(told, dict):
             return
         from costguard.agent.quota import Counted, Quota
@@ -183,7 +183,7 @@ class Workers:
     def start(self, effect: ActionEffect, now: float, given: Circumstances) -> Outcome | None:
         """Start the worker of an effect. Returns its outcome if that fails."""
         hook = self.config.get("hooks", {})
-        saving = float(hook.get("timeout") or deadlines.HOOK_SECONDS) if hook.get("pre_stop") else 0.0
+        saving = float(hook.get("timeout") or time_limits.HOOK_SECONDS) if hook.get("pre_stop") else 0.0
         kind, within, context = self._context(effect, given, saving)
         worker = Worker(effect.id, kind, ChildTask(self._host, "act", ActionAnswer))
         return self._run(worker, context, now, within)
@@ -219,7 +219,7 @@ class Workers:
             job = job._replace(message=standing_for(draft, late))
         worker = Worker(effect.id, "tell", ChildTask(self._host, "notify", Told))
         worker.job, worker.held_back, worker.written = job, why, now
-        outcome = self._run(worker, job, now, deadlines.TELL.killed)
+        outcome = self._run(worker, job, now, time_limits.TELL.killed)
         if outcome is not None:
             self._again(job, Told(failed=dict.fromkeys(job.channels, outcome.detail)), now, now)
         return outcome
@@ -262,7 +262,7 @@ class Workers:
         )
         history = str(self.config.get("paths", {}).get("state") or "")
         return TellJob(
-            draft, channels, {**settings, **places}, deadlines.DELIVERY_SECONDS, 0.0, history, access(self.config),
+            draft, channels, {**settings, **places}, time_limits.DELIVERY_SECONDS, 0.0, history, access(self.config),
             guard=os.getpid(),
         )  # fmt: skip
 
@@ -335,7 +335,7 @@ class Workers:
         for worker in self._running:
             if worker.effect == effect.id:
                 worker.kind = "act"
-                worker.task.deadline = now + deadlines.act(self._action_time(effect.action)).killed
+                worker.task.deadline = now + time_limits.act(self._action_time(effect.action)).killed
                 if worker.task.send(to_line(Release(True, given.sentence, given.idle_seconds))):
                     return None
                 self._drop(worker)
@@ -444,7 +444,7 @@ class Workers:
         worker.task.stop()
         worker.lost, worker.task = why, ChildTask(self._host, "recall", Told)
         try:
-            worker.task.start(job, now + deadlines.RECALL.killed)
+            worker.task.start(job, now + time_limits.RECALL.killed)
         except SpawnFailed:
             return False
         worker.reported = False
@@ -469,7 +469,7 @@ class Workers:
 
     def _action_time(self, action: str) -> float:
         settings = self.config.get("actions", {}).get(action, {})
-        return float(settings.get("timeout") or deadlines.ACTION_SECONDS)
+        return float(settings.get("timeout") or time_limits.ACTION_SECONDS)
 
     def _context(self, effect: ActionEffect, given: Circumstances, saving: float) -> tuple[str, float, Context]:
         """The kind of worker, the seconds after which it is killed, and its job."""
@@ -477,16 +477,16 @@ class Workers:
         base = Context.of(self.config, action)._replace(attempt=effect.id, **given._asdict())
         match effect:
             case Check():
-                return "check", deadlines.CHECK.killed, base._replace(job="plan", deadline=deadlines.FACTS_SECONDS)
+                return "check", time_limits.CHECK.killed, base._replace(job="plan", deadline=time_limits.FACTS_SECONDS)
             case Prepare():
                 own = base._replace(job="act", incident=effect.incident, deadline=self._action_time(action))
-                return "prepare", deadlines.prepare(saving).killed, own
+                return "prepare", time_limits.prepare(saving).killed, own
             case Confirm():
                 own = base._replace(job="confirm", incident=effect.incident, attempt=effect.attempt)
-                return "confirm", deadlines.CONFIRM.killed, own._replace(deadline=deadlines.CONFIRM_SECONDS)
+                return "confirm", time_limits.CONFIRM.killed, own._replace(deadline=time_limits.CONFIRM_SECONDS)
             case Save():
                 within = min(saving, max(1.0, effect.seconds))
-                return "save", deadlines.save(saving).killed, base._replace(job="hook", deadline=within)
+                return "save", time_limits.save(saving).killed, base._replace(job="hook", deadline=within)
 
     def _told(self, worker: Worker, answer: Told, now: float) -> Outcome | None:
         worker.reported = True
@@ -556,7 +556,7 @@ class Workers:
         if answer.plan is not None:
             return self._planned(worker, answer.plan, now)
         if answer.ready and worker.kind == "prepare":
-            worker.task.deadline = now + deadlines.READY_KILLED_SECONDS
+            worker.task.deadline = now + time_limits.READY_KILLED_SECONDS
             return Outcome(now, worker.effect, "ready", findings=worker.findings, receipt=worker.receipt)
         if (outcome := answer.outcome) is not None:
             worker.reported = True

@@ -9,7 +9,7 @@ from costguard.actions.base import Context
 from costguard.actions.job import ActionAnswer, Release
 from costguard.cli.instance import instance_of
 from costguard.clocks import boot_clock
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.engine.state import PERSON
 from costguard.errors import REFUSED, CostguardError
 from costguard.host.identity import boot_id, instance_id
@@ -33,7 +33,7 @@ def job(effective: Mapping[str, Any], action: str, owner: str) -> Context:
         asks=True,
         sentence=f"{owner} ran `costguard stop`",
         instance=instance_of(effective) or instance_id(host["sysfs"]),
-        deadline=float(str(wanted.settings.get("timeout") or deadlines.ACTION_SECONDS)),
+        deadline=float(str(wanted.settings.get("timeout") or time_limits.ACTION_SECONDS)),
         fallback=False,  # a person has chosen this action
     )
 
@@ -55,15 +55,15 @@ class LocalAttempt:
     def plan(self) -> Plan:
         """What the action would do. Raises CostguardError when the worker fails."""
         self._send(self._given)
-        return self._answer(lambda answer: answer.plan, deadlines.prepare(0.0).killed)
+        return self._answer(lambda answer: answer.plan, time_limits.prepare(0.0).killed)
 
     def go(self) -> Result:
         """Act, and return the outcome. Raises CostguardError when it is unknown."""
-        self._answer(lambda answer: answer.ready or None, deadlines.MARGIN_SECONDS)
+        self._answer(lambda answer: answer.ready or None, time_limits.MARGIN_SECONDS)
         self._send(Release(True))
         hook = self._given.hook
         saving = float(str(hook["timeout"])) if hook["pre_stop"] else 0.0
-        return self._answer(lambda answer: answer.outcome, saving + deadlines.act(self._given.deadline).killed)
+        return self._answer(lambda answer: answer.outcome, saving + time_limits.act(self._given.deadline).killed)
 
     def _send(self, value: Context | Release) -> None:
         with suppress(EndedError):  # its answer says why, or its end does

@@ -10,11 +10,11 @@ from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Identity
 from costguard.cloud.choose import Chosen, NobodyError
 from costguard.cloud.retry import LateError, bounded
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.masking import mask
 from costguard.plans import PlanFinding
 
-OPEN_SECONDS = deadlines.FACTS_SECONDS
+OPEN_SECONDS = time_limits.FACTS_SECONDS
 """Seconds to identify the machine, log in and gather facts: less than the guard gives a plan, so that it can say what hung."""
 
 T = TypeVar("T")

@@ -14,14 +14,14 @@ from costguard.cloud.api import CloudError, capabilities
 from costguard.cloud.choose import NobodyError, choose
 from costguard.cloud.identify import identified
 from costguard.cloud.retry import LateError, bounded
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.masking import mask
 from costguard.plans import Plan, PlanFinding, worst
 
 INCIDENT = "costguard-incident"
 HEARTBEAT = "costguard-heartbeat"
 
-CHECK_SECONDS = deadlines.TAGS_SECONDS
+CHECK_SECONDS = time_limits.TAGS_SECONDS
 """For the question whether the right is there."""
 
 _GRANT = (

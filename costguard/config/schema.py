@@ -32,7 +32,7 @@ from costguard.config.types import (
     Url,
     UrlReference,
 )
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 
 ACTIONS = "stop, terminate, hibernate (cloud); shutdown, reboot (guest); end_task (cluster); end_process; command"
 
@@ -61,7 +61,7 @@ def option(
 def _delay(what: str) -> Any:  # noqa: ANN401 - as `option`
     about = f"Time from the request to the {what} by the operating system, rounded up to whole minutes."
     allowed = f"{DURATION}, at most 4m: an action that shows no effect within 5m counts as failed"
-    return option(about, "0s", example="1m", allowed=allowed, le=deadlines.DELAY_LONGEST_SECONDS)
+    return option(about, "0s", example="1m", allowed=allowed, le=time_limits.DELAY_LONGEST_SECONDS)
 
 
 class Section(BaseModel):
@@ -136,7 +136,7 @@ class CommandAction(Section):
         "60s",
         example="5m",
         ge=1,
-        le=deadlines.ACTION_LONGEST_SECONDS,
+        le=time_limits.ACTION_LONGEST_SECONDS,
     )
 
 
@@ -230,14 +230,14 @@ class CloudSection(_PlugIns):
         "the account and region.",
         "20m",
         example="3h",
-        le=deadlines.SPREAD_LONGEST_SECONDS,
+        le=time_limits.SPREAD_LONGEST_SECONDS,
     )
     action_spread: Duration = option(
         "Machines that are due together are spread over this time before they act, so an action may be this late. Allow "
         "half a second for each machine of the account and region that may fall idle together. Unused with `spread = 0s`.",
         "1m",
         example="10m",
-        le=deadlines.ACTION_SPREAD_LONGEST_SECONDS,
+        le=time_limits.ACTION_SPREAD_LONGEST_SECONDS,
     )
 
 
@@ -335,7 +335,7 @@ class Hooks(Section):
         "60s",
         example="2m",
         ge=1,
-        le=deadlines.HOOK_LONGEST_SECONDS,
+        le=time_limits.HOOK_LONGEST_SECONDS,
     )
 
 

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from costguard.engine import overdue
-from costguard.engine.overdue import Situation
+from costguard.engine import deadline
+from costguard.engine.deadline import Situation
 from costguard.engine.rules import reached
 from costguard.engine.state import OPEN, Incident
 from costguard.engine.turn import Turn
@@ -47,7 +47,7 @@ def tell_deadline(turn: Turn) -> None:
         known = known._replace(whole=due.left)
     if due.left <= _step(due.whole, known.told_left):
         facts = {"due_in_seconds": due.left, "due_wall": turn.wall + due.left, "stop_busy": turn.rules.policy.stop_busy}
-        limit = overdue.first(turn.situation).at
+        limit = deadline.first(turn.situation).at
         movable = max(0.0, limit + turn.rules.policy.extend_max - (turn.at + due.left))
         turn.tell("deadline_ahead", "warning", limit=due.limit, movable=movable, **facts)
         known = known._replace(told_left=due.left)
@@ -68,9 +68,9 @@ def _due(situation: Situation) -> _Due | None:
     if core.phase in OPEN or rules.policy.admin_hold:
         return None
     if rules.policy.budget is not None:  # of what is not spent by then nothing is ever due
-        end = state.at + overdue.period_over(core, rules) - situation.wall
+        end = state.at + deadline.period_over(core, rules) - situation.wall
     first = min(
-        (limit for limit in overdue.limits(situation) if limit.name != "budget" or limit.at < end),
+        (limit for limit in deadline.limits(situation) if limit.name != "budget" or limit.at < end),
         key=lambda limit: limit.at,
         default=None,
     )

@@ -1,12 +1,12 @@
 """What delays a stop and is no work that anybody could see is told: unknown (I6), ever more rarely, and one weak sign alone."""
 
-from costguard.engine.deadlines import DOUBLINGS
 from costguard.engine.idleness import idle_floor, only_weak_sign, quiet_enough_at, unused_after, works_now
 from costguard.engine.narrate import unmatched_names
 from costguard.engine.observation import Known, Reading
 from costguard.engine.obstacles import heeded, in_boot_grace, obstacle
 from costguard.engine.rules import DAY_SECONDS, Rules
 from costguard.engine.state import WARNING, WATCHING, Alarm, Core, State
+from costguard.engine.time_limits import DOUBLINGS
 from costguard.engine.turn import Turn, label
 from costguard.engine.window import NEVER, Track, busy_seconds, quiet_at, tolerates
 

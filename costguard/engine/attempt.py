@@ -1,13 +1,13 @@
 """One attempt at an action: prepare, release, and find out what became of it."""
 
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.engine.deeds import deed_of
 from costguard.engine.effects import Abandon, Confirm, Go, Leave, Prepare
 from costguard.engine.events import Outcome
 from costguard.engine.plans import REFUSED, first_link, over, refusal, third_stop
 from costguard.engine.policy import REPEATABLE
+from costguard.engine.pre_stop_hook import HOOK_DONE, HOOK_FAILED, end_hook
 from costguard.engine.rules import DAY_SECONDS, is_machine_action, reached
-from costguard.engine.saving import HOOK_DONE, HOOK_FAILED, hook_ended
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, UNDATED, WARNING, Attempt, Incident, Verdict
 from costguard.engine.turn import Turn
 from costguard.engine.window import NEVER
@@ -20,10 +20,10 @@ FIRST_CONFIRM_SECONDS = 5.0
 CONFIRM_EVERY_SECONDS = 30.0
 """Seconds from acceptance to the first question what came of it, and at most from one question to the next."""
 
-CONFIRM_WITHIN_SECONDS = deadlines.HAPPENS_WITHIN_SECONDS
+CONFIRM_WITHIN_SECONDS = time_limits.HAPPENS_WITHIN_SECONDS
 """If nothing is seen of a request so long after it was accepted, nothing happened."""
 
-STOPPING_WITHIN_SECONDS = deadlines.STOPS_WITHIN_SECONDS
+STOPPING_WITHIN_SECONDS = time_limits.STOPS_WITHIN_SECONDS
 """How long a machine that is seen stopping may take."""
 
 NOTHING_HAPPENED = "the request was accepted, and nothing has happened"
@@ -46,11 +46,11 @@ def act(turn: Turn, incident: Incident, due: float, *, blocked: bool) -> None:
     if not turn.live or incident.action == "end_process":
         if free:
             _without_worker(turn, incident)
-    elif not attempt.worker and turn.at >= max(due - deadlines.LEAD_SECONDS, attempt.retry_at):
+    elif not attempt.worker and turn.at >= max(due - time_limits.LEAD_SECONDS, attempt.retry_at):
         worker = turn.serial("a")
         turn.effects.append(Prepare(worker, incident.action, incident.id))
         turn.attempt = attempt._replace(worker=worker, ready=False)
-        turn.expect(deadlines.PREPARE_LOST_SECONDS)
+        turn.expect(time_limits.PREPARE_LOST_SECONDS)
     elif attempt.worker and not attempt.ready and turn.at >= incident.outcome_deadline:
         turn.effects.append(Abandon(attempt.worker))
         attempt_failed(turn, incident, "failed", "the worker never became ready", turn.at)
@@ -141,9 +141,9 @@ def abandon(turn: Turn) -> None:
 def attempt_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
     """What the worker of the attempt reports, before and after it was released."""
     if event.status == "saving":
-        first = incident.saving_since is None or incident.saving_ended is not None  # one that was cut off runs again
+        first = incident.hook_began is None or incident.hook_ended is not None  # one that was cut off runs again
         if turn.core.phase == WARNING and not incident.attempt.ready and first:
-            turn.incident = incident._replace(saving_since=event.at, saving_ended=None)
+            turn.incident = incident._replace(hook_began=event.at, hook_ended=None)
     elif turn.core.phase == WARNING:
         _prepared(turn, incident, event)
     elif event.status == "accepted":
@@ -170,7 +170,7 @@ def _prepared(turn: Turn, incident: Incident, event: Outcome) -> None:
     if event.status == "ready":
         failed = tuple(finding for finding in event.findings if finding[0] == HOOK_FAILED)
         turn.attempt = turn.attempt._replace(ready=True)
-        turn.incident = hook_ended(turn.incident, event.at)._replace(receipt=event.receipt, hook_failed=failed)
+        turn.incident = end_hook(turn.incident, event.at)._replace(receipt=event.receipt, hook_failed=failed)
     elif event.status == "refuse":
         _refused(turn, incident, event)
     else:
@@ -197,7 +197,7 @@ def _did_not_stop(turn: Turn, incident: Incident) -> None:
 
 def attempt_failed(turn: Turn, incident: Incident, status: str, detail: str, at: float) -> None:
     """A technical failure at that moment: try again, go down the list, or give up aloud. Unknown is asked about first."""
-    turn.incident = hook_ended(turn.incident, at)._replace(detail=detail)
+    turn.incident = end_hook(turn.incident, at)._replace(detail=detail)
     if incident.requested and status == "unknown":
         turn.core = turn.core._replace(phase=CONFIRMING)
         turn.tell("asking", "warning", error=detail)
@@ -255,13 +255,13 @@ def _confirm(turn: Turn, incident: Incident, at: float) -> None:
     question = turn.serial("f")
     turn.effects.append(Confirm(question, incident.attempt.worker, incident.action, incident.id))
     turn.attempt = turn.attempt._replace(confirm_effect=question, confirm_at=NEVER)
-    turn.expect(at - turn.at + deadlines.ANSWER_LOST_SECONDS)  # between ticks the machine's own time stands still
+    turn.expect(at - turn.at + time_limits.ANSWER_LOST_SECONDS)  # between ticks the machine's own time stands still
 
 
 def act_lost(turn: Turn, incident: Incident) -> None:
     """What was released and never reported may have happened: the world is asked, and nothing is repeated."""
     requested_at = incident.attempt.requested_at
-    if requested_at is not None and turn.at >= requested_at + deadlines.ACT_LOST_SECONDS:
+    if requested_at is not None and turn.at >= requested_at + time_limits.ACT_LOST_SECONDS:
         attempt_failed(turn, incident, "unknown", "the outcome of the request was never reported", turn.at)
 
 

@@ -2,10 +2,10 @@
 
 from costguard.engine.ahead import deadline_told_at
 from costguard.engine.alarm import but_for_weak_at, delayed, would_have_stopped_at
+from costguard.engine.deadline import Situation, period_over, waits_for_work
 from costguard.engine.idleness import idle_at, only_weak_sign, quiet_enough_at, work_seen, works_now
 from costguard.engine.incident import HEARD_WITHIN_SECONDS
 from costguard.engine.obstacles import may_warn_at, powerless_at
-from costguard.engine.overdue import Situation, period_over, waits_for_work
 from costguard.engine.reasons import OWN_REASONS, earliest
 from costguard.engine.rules import NOTICE_KEPT_SECONDS, Rules
 from costguard.engine.state import DONE, FAILED, WATCHING, State

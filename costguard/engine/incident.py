@@ -1,6 +1,6 @@
 """What happens in each phase: warn, act, confirm, latch, try anew; and what the cloud's notices do to it."""
 
-from costguard.engine import deadlines, overdue, reasons
+from costguard.engine import deadline, reasons, time_limits
 from costguard.engine.ahead import remind
 from costguard.engine.attempt import (
     GOOD,
@@ -74,8 +74,8 @@ def _watching(turn: Turn) -> None:
     """Begin an incident when a reason holds; report a deadline that passed during work, at most daily."""
     if reason := reasons.choose(turn.situation):
         open_incident(turn, reason)
-    elif turn.at >= turn.core.alarms.deadline_at and overdue.waits_for_work(turn.situation):
-        limit = overdue.first(turn.situation).name
+    elif turn.at >= turn.core.alarms.deadline_at and deadline.waits_for_work(turn.situation):
+        limit = deadline.first(turn.situation).name
         turn.tell("deadline_passed", "warning", reason=reasons.DEADLINE.name, limit=limit)
         turn.alarms = turn.alarms._replace(deadline_at=turn.at + DAY_SECONDS)
 
@@ -107,7 +107,7 @@ def _warn(turn: Turn) -> None:
 def _send_warning(turn: Turn, seconds: float, number: int, **facts: object) -> None:
     effect = turn.tell("warning", "warning", due_in_seconds=seconds, due_wall=turn.wall + seconds, **facts)
     turn.announcement = turn.announcement._replace(effect=effect, attempts=number, again_at=NEVER, live=turn.live)
-    turn.expect(deadlines.ANSWER_LOST_SECONDS)
+    turn.expect(time_limits.ANSWER_LOST_SECONDS)
 
 
 def request_outlived(turn: Turn) -> None:
@@ -134,7 +134,7 @@ def _warning(turn: Turn, incident: Incident, *, bridged: bool, watched: bool) ->
         _await_warning(turn, incident)
     else:
         due = due_at(turn.core, turn.rules)
-        late = turn.at > due + deadlines.stale(turn.rules.policy.grace) and not incident.by_person
+        late = turn.at > due + time_limits.stale(turn.rules.policy.grace) and not incident.by_person
         # too long after its warning: people are warned anew, and a retry goes on where it was in the list
         if late and blocked and (attempt.ready or not attempt.worker):  # a worker that is not ready could not act yet
             back_to_watching(turn, standing.why)

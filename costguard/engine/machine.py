@@ -33,6 +33,7 @@ from costguard.engine.observation import Known, Reading
 from costguard.engine.obstacles import bridged
 from costguard.engine.plans import preflight
 from costguard.engine.policy import Policy
+from costguard.engine.pre_stop_hook import hook_works
 from costguard.engine.rules import (
     CLOCK_NOISE_SECONDS,
     NOTICE_KEPT_SECONDS,
@@ -41,7 +42,6 @@ from costguard.engine.rules import (
     reached,
     rules_of,
 )
-from costguard.engine.saving import hook_works
 from costguard.engine.state import UNDATED, Core, State
 from costguard.engine.tracks import above_arm, is_strong, observe
 from costguard.engine.turn import Turn, label

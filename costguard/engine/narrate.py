@@ -1,12 +1,12 @@
 """The one sentence of a tick: state, cause, next step."""
 
-from costguard.engine import obstacles, overdue
+from costguard.engine import deadline, obstacles
+from costguard.engine.deadline import Situation
 from costguard.engine.deeds import WATCHES, Deed, deed_of
 from costguard.engine.idleness import weak_sign_alone
-from costguard.engine.overdue import Situation
+from costguard.engine.pre_stop_hook import hook_works
 from costguard.engine.reasons import DEADLINE, OWN_REASONS, earliest, reason_of, veto_words
 from costguard.engine.rules import Rules
-from costguard.engine.saving import hook_works
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, WARNING, Core, Incident, State
 from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER, Track
@@ -196,7 +196,7 @@ class Sentence:
             else ""
         )
         if hook_works(core, self._state.at):
-            over = incident.saving_ended is not None
+            over = incident.hook_ended is not None
             saves = (
                 "the pre-stop hook has finished, and the GPUs are settling"
                 if over
@@ -220,7 +220,7 @@ class Sentence:
                 at == NEVER and reason.at(situation) <= state.at and not reason.heeds_vetoes
             ):  # it waits for the end of the work
                 words = f"{reason.outlook(policy)} has passed; {would}warning once no work was seen for"
-                return f"{words} {duration(overdue.work_over_seconds(rules))}, {action} {_later(rules, 'later')}"
+                return f"{words} {duration(deadline.work_over_seconds(rules))}, {action} {_later(rules, 'later')}"
         if kept := self._kept_until(situation):
             return f"{kept}, then {would}warning and {action} {_later(rules, 'later')}"
         at, why = min((at, reason.outlook(policy)) for at, reason in times)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from costguard.engine import obstacles, overdue
+from costguard.engine import deadline, obstacles
 from costguard.engine.attempt import abandon
 from costguard.engine.deeds import deed_of
 from costguard.engine.effects import Answer
@@ -68,13 +68,13 @@ def hold(turn: Turn, event: AskHold) -> None:
 def extend(turn: Turn, event: AskExtend) -> None:
     """A person moves the deadline on from where it is now, and nothing else: a machine that falls idle is stopped all the same."""
     core, key = turn.core, holder(event.owner, event.uid)
-    limit, due = overdue.first(turn.situation).at, overdue.deadline_at(turn.situation)
+    limit, due = deadline.first(turn.situation).at, deadline.deadline_at(turn.situation)
     wanted = max(due, event.at) + event.seconds
     until = wanted if event.uid == ROOT else min(wanted, limit + turn.rules.policy.extend_max)
     if core.phase in {ACTING, CONFIRMING} or (_acted(core) and deed_of(action_of(core.incident, turn.rules)).ends_bill):
         message = _too_late(turn)  # this machine ends; after any other action it goes on, and so does its deadline
     elif limit == NEVER:
-        message = f"refused: {overdue.why_none(turn.rules, synced=turn.synced)}; `costguard hold 2h` keeps it up"
+        message = f"refused: {deadline.why_none(turn.rules, synced=turn.synced)}; `costguard hold 2h` keeps it up"
     elif until <= max(due, event.at):
         most = turn.rules.policy.extend_max
         message = f"refused: users may move the deadline by {duration(most)} in total, and have done so; root can move it further"
@@ -106,12 +106,12 @@ def _take_back(turn: Turn, event: AskRelease) -> tuple[Hold, ...]:
     key, standing = holder(event.owner, event.uid), turn.deadline.extensions
     ended = tuple(one for one in standing if event.everything or one.key == key)
     wall = turn.wall - (event.at - turn.at)  # the date of the last look, which the machine's own time is of
-    before = overdue.deadline_at(turn.situation._replace(wall=wall))
+    before = deadline.deadline_at(turn.situation._replace(wall=wall))
     turn.deadline = turn.deadline._replace(extensions=tuple(one for one in standing if one not in ended))
     situation = turn.situation._replace(wall=wall)
-    due = overdue.deadline_at(situation)
+    due = deadline.deadline_at(situation)
     if due < before:
-        limit = overdue.first(situation).at
+        limit = deadline.first(situation).at
         movable = max(0.0, limit + turn.rules.policy.extend_max - max(due, event.at))
         facts: dict[str, object] = {"owner": event.owner, "due_wall": wall + due - turn.at, "movable": movable}
         facts |= {"ended": [one.owner for one in ended], "takes_back": "warning"}

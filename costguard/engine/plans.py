@@ -1,6 +1,6 @@
 """What each action would do: asked at the start and daily, sooner where that failed; and which may be carried out."""
 
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.engine.effects import Check
 from costguard.engine.events import Outcome
 from costguard.engine.rules import DAY_SECONDS, is_machine_action
@@ -68,7 +68,7 @@ def _check_again(turn: Turn, at: float) -> None:
     plans = turn.plans
     if not plans.round_failed:  # of several actions the first that fails counts
         rounds = plans.failed_rounds + 1
-        soon = min(plans.check_at, at + deadlines.pause(rounds))
+        soon = min(plans.check_at, at + time_limits.pause(rounds))
         turn.plans = plans._replace(failed_rounds=rounds, round_failed=True, check_at=soon)
 
 

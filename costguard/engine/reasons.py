@@ -6,7 +6,8 @@ The engine chooses, forecasts and judges by these rows; `status`, messages, `rep
 from collections.abc import Callable
 from typing import NamedTuple
 
-from costguard.engine import overdue
+from costguard.engine import deadline
+from costguard.engine.deadline import Situation
 from costguard.engine.idleness import (
     idle_at,
     idle_tolerated,
@@ -18,7 +19,6 @@ from costguard.engine.idleness import (
 )
 from costguard.engine.observation import Veto
 from costguard.engine.obstacles import forbidden, heeded, in_boot_grace, obstacle
-from costguard.engine.overdue import Situation
 from costguard.engine.policy import Policy
 from costguard.engine.rules import reached
 from costguard.engine.state import PERSON as BY_PERSON
@@ -68,16 +68,16 @@ class Reason(NamedTuple):
 
 def _deadline_stands(situation: Situation) -> Standing:
     state, rules = situation.state, situation.rules
-    if not reached(state.at, overdue.deadline_at(situation)):
+    if not reached(state.at, deadline.deadline_at(situation)):
         return Standing("no", "the deadline was moved")
-    return YES if rules.policy.stop_busy or not overdue.may_work(state, rules) else Standing("no", "work was seen")
+    return YES if rules.policy.stop_busy or not deadline.may_work(state, rules) else Standing("no", "work was seen")
 
 
 def _deadline_not_before(situation: Situation) -> float:
     state, rules = situation.state, situation.rules
     if rules.policy.stop_busy:
         return -NEVER
-    return max(overdue.work_over_at(state, rules), overdue.no_work_from(state, rules))
+    return max(deadline.work_over_at(state, rules), deadline.no_work_from(state, rules))
 
 
 def _idle_stands(situation: Situation) -> Standing:
@@ -116,7 +116,7 @@ DEADLINE = Reason(
     user_hold="postpones",
     admin_hold="blocks",
     applies=lambda policy: (policy.lifetime, policy.lease_until, policy.budget) != (None, None, None),
-    at=overdue.deadline_at,
+    at=deadline.deadline_at,
     not_before=_deadline_not_before,
     stands=_deadline_stands,
     outlook=lambda _policy: "the deadline",

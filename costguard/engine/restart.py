@@ -4,7 +4,7 @@ from costguard.engine.alarm import timed, waiting
 from costguard.engine.attempt import abandon, answer_request, attempt_failed
 from costguard.engine.events import Began
 from costguard.engine.incident import back_to_watching, request_outlived
-from costguard.engine.saving import hook_ended
+from costguard.engine.pre_stop_hook import end_hook
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, PASSED, WARNING, Hold, Incident
 from costguard.engine.turn import Turn
 from costguard.engine.window import NEVER
@@ -65,7 +65,7 @@ def _restarted(turn: Turn, event: Began, incident: Incident) -> None:
         again_at = event.at if incident.warned is None else NEVER
         attempts = announcement.attempts - bool(announcement.effect)  # whether that one was ever made nobody knows
         turn.attempt = turn.attempt._replace(worker="", ready=False)
-        turn.incident = hook_ended(turn.incident, event.at)  # it dies with its worker
+        turn.incident = end_hook(turn.incident, event.at)  # it dies with its worker
         turn.announcement = announcement._replace(effect="", attempts=attempts, again_at=again_at)
     elif phase == ACTING:
         attempt_failed(turn, incident, "unknown", "the guard stopped while the action was running", event.at)

@@ -108,8 +108,8 @@ class Incident(NamedTuple):
     receipt: str = ""  # of the last attempt, for whoever asks the cloud later
     outcome_deadline: float = NEVER  # when what is under way counts as failed: nobody will say what became of it
     detail: str = ""  # last error, in words
-    saving_since: float | None = None  # when its pre-stop hook began
-    saving_ended: float | None = None
+    hook_began: float | None = None  # when its pre-stop hook began
+    hook_ended: float | None = None
     hook_failed: tuple[tuple[str, str, str], ...] = ()  # what its worker found of that, as plans find things
     announcement: Announcement = Announcement()
     attempt: Attempt = Attempt()

@@ -1,10 +1,10 @@
 """From one observation to what every signal has done over time."""
 
+from costguard.engine.deadline import work_over_seconds
 from costguard.engine.events import Tick
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
-from costguard.engine.overdue import work_over_seconds
+from costguard.engine.pre_stop_hook import hook_works, without_hook_work, work_began
 from costguard.engine.rules import CLOCK_NOISE_SECONDS, Rules
-from costguard.engine.saving import hook_works, pardoned, work_began
 from costguard.engine.state import Clocks, Core, Selection, Signals, State
 from costguard.engine.window import Track, advance, become_unknown, begin, never_known
 
@@ -48,7 +48,7 @@ def observe(state: State, tick: Tick, rules: Rules) -> tuple[State, tuple[Readin
     before, window, anew = state.at, rules.policy.kill_duration, core.fresh in ANEW
     olds = (*state.tracks, *(None,) * (len(gpus) - len(state.gpus)))  # those that are new stand at the end
     if hook_works(core, before):
-        readings = pardoned(readings, olds)
+        readings = without_hook_work(readings, olds)
     tracks: list[Track] = []
     fresh_since: list[float] = []
     point = 0.0 if core.fresh == "restart" else rules.gap  # what the dead guard last saw may not have been saved

@@ -2,11 +2,11 @@
 
 from typing import Generic, TypeVar, cast
 
-from costguard.engine import overdue
+from costguard.engine import deadline
+from costguard.engine.deadline import Situation
 from costguard.engine.effects import Effect, Tell
 from costguard.engine.idleness import concerned
 from costguard.engine.observation import Device
-from costguard.engine.overdue import Situation
 from costguard.engine.reasons import reason_of
 from costguard.engine.rules import Rules
 from costguard.engine.state import (
@@ -198,7 +198,7 @@ class Turn:
                 if incident.announcement.reached:
                     common["unreached_only"] = incident.announcement.reached
             if reason_of(incident).by_date:
-                common.update(limit=overdue.first(self.situation).name, stop_busy=policy.stop_busy)
+                common.update(limit=deadline.first(self.situation).name, stop_busy=policy.stop_busy)
             if incident.receipt:
                 common["receipt"] = incident.receipt
         return common

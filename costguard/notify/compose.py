@@ -64,8 +64,8 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from costguard.engine.deeds import start_after
+from costguard.engine.pre_stop_hook import HOOK_FAILED
 from costguard.engine.reasons import REASONS
-from costguard.engine.saving import HOOK_FAILED
 from costguard.engine.state import PERSON
 from costguard.engine.words import clock, duration, percent, several, times
 from costguard.money import rate

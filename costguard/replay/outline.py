@@ -10,11 +10,11 @@ from bisect import bisect_left
 from itertools import pairwise
 from typing import NamedTuple
 
-from costguard.engine.deadlines import stale
 from costguard.engine.reasons import IDLE, OWN_REASONS, UNUSED, Reason
 from costguard.engine.reasons import UNKNOWN as UNREADABLE
 from costguard.engine.rules import EPSILON_SECONDS, Rules
 from costguard.engine.state import DONE, WARNING, WATCHING
+from costguard.engine.time_limits import stale
 from costguard.engine.window import BUCKETS, NEVER, Track, advance, begin, busy_seconds, quiet_at, tolerates
 from costguard.replay.levels import BUSY, UNKNOWN, Levels, LevelSignal
 from costguard.replay.windows import SLACK

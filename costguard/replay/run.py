@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 from costguard.engine.ahead import deadline_told_at
 from costguard.engine.alarm import would_have_stopped_at
+from costguard.engine.deadline import Situation, period_over
 from costguard.engine.effects import Effect, Tell
 from costguard.engine.events import Devices, Outcome, Tick
 from costguard.engine.idleness import idle_at, unused_at, work_seen
 from costguard.engine.machine import Step, step
 from costguard.engine.observation import Observation, Veto
 from costguard.engine.obstacles import due_at
-from costguard.engine.overdue import Situation, period_over
 from costguard.engine.policy import Policy
 from costguard.engine.reasons import reason_of, standing
 from costguard.engine.rules import EPSILON_SECONDS, rules_of

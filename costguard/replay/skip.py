@@ -9,8 +9,8 @@ seconds that have left the window already.
 from bisect import bisect_left, bisect_right
 
 from costguard.engine.ahead import deadline_told_at
+from costguard.engine.deadline import Situation, deadline_at, period_over, work_over_seconds
 from costguard.engine.observation import Known
-from costguard.engine.overdue import Situation, deadline_at, period_over, work_over_seconds
 from costguard.engine.reasons import DEADLINE, IDLE, OWN_REASONS, UNKNOWN, UNUSED, reason_of
 from costguard.engine.rules import Rules
 from costguard.engine.state import DONE, WATCHING, Core, State

@@ -5,9 +5,9 @@ from itertools import pairwise
 import pytest
 
 from costguard.engine import Known, Notice, Observation, Outcome, Policy, Tick, Veto, initial, step
+from costguard.engine.deadline import WORK_OVER_SECONDS
 from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.obstacles import due_at
-from costguard.engine.overdue import WORK_OVER_SECONDS
 from costguard.engine.plans import third_stop
 from costguard.engine.rules import rules_of
 from costguard.engine.turn import Turn

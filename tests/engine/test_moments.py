@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from costguard.engine import Known, Observation, Outcome, Policy, State, Tick, deadlines, initial, step
+from costguard.engine import Known, Observation, Outcome, Policy, State, Tick, initial, step, time_limits
 from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, HEALTHY, QUIET, World
 
@@ -194,7 +194,7 @@ def a_worker_that_is_never_ready() -> tuple[World, float, Happened]:
     answer(world, Prepare="never")
     look(world, world.now + 10.0)
     began = next(at for at, effect in world.effects if isinstance(effect, Prepare))
-    return world, began + deadlines.PREPARE_LOST_SECONDS, more(world, Abandon)
+    return world, began + time_limits.PREPARE_LOST_SECONDS, more(world, Abandon)
 
 
 def tried(failures: int, wish: str) -> World:
@@ -237,7 +237,7 @@ def a_warning_of_which_nobody_hears() -> tuple[World, float, Happened]:
 
 def a_request_of_which_nobody_hears() -> tuple[World, float, Happened]:
     world = in_phase(machine(), "ACTING")
-    return world, world.now + deadlines.ACT_LOST_SECONDS, more(world, "asking")
+    return world, world.now + time_limits.ACT_LOST_SECONDS, more(world, "asking")
 
 
 def the_first_question() -> tuple[World, float, Happened]:

@@ -27,9 +27,9 @@ from costguard.engine import (
     initial,
     step,
 )
+from costguard.engine.deadline import Situation, period_over, work_over_at
 from costguard.engine.effects import Abandon, Effect, Go, Tell
 from costguard.engine.obstacles import due_at
-from costguard.engine.overdue import Situation, period_over, work_over_at
 from costguard.engine.reasons import OWN_REASONS
 from costguard.engine.rules import rules_of
 from costguard.engine.saved import commitments

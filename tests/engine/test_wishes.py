@@ -5,10 +5,10 @@ from itertools import pairwise
 import pytest
 
 from costguard.engine import Known, Notice, Veto
+from costguard.engine.deadline import Situation
 from costguard.engine.effects import Abandon, Answer, Go, Prepare, Tell
 from costguard.engine.forecast import next_decision
 from costguard.engine.incident import HEARD_WITHIN_SECONDS
-from costguard.engine.overdue import Situation
 from costguard.engine.rules import rules_of
 from costguard.engine.state import StopRequest
 from tests.engine.world import BASE, BUSY, DARK, QUIET, World

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from costguard.agent.jitter import Jitter
-from costguard.engine import Began, Device, Devices, Outcome, Policy, State, Tick, deadlines, initial, step
+from costguard.engine import Began, Device, Devices, Outcome, Policy, State, Tick, initial, step, time_limits
 from costguard.engine.effects import Check, Effect
 from costguard.engine.events import Event
 from tests.fleet.ec2 import LIMITS, Account
@@ -120,8 +120,8 @@ def restart(machines: list[Machine], day: Day, *, version: bool) -> None:
 
 
 TOGETHER: dict[str, tuple[float, Callable[[list[Machine], Day], None], float]] = {
-    "boot": (60.0, boot, deadlines.EARLY_SHARE),
-    "first start": (200_000.0, boot, deadlines.EARLY_SHARE),
+    "boot": (60.0, boot, time_limits.EARLY_SHARE),
+    "first start": (200_000.0, boot, time_limits.EARLY_SHARE),
     "restart": (200_000.0, functools.partial(restart, version=False), 1.0),
     "upgrade": (200_000.0, functools.partial(restart, version=True), 1.0),
 }
@@ -157,7 +157,7 @@ def test_the_arithmetic_of_the_documentation(calls: Counter[str]) -> None:
     narrowest = max(calls, key=lambda name: calls[name] / LIMITS[name][1])
     assert (narrowest, calls[narrowest], LIMITS[narrowest][1]) == ("StopInstances", 1, 5.0)
     assert calls[narrowest] / 1.0 == pytest.approx(LIMITS[narrowest][1] / 5.0)
-    assert calls[narrowest] / deadlines.EARLY_SHARE < LIMITS[narrowest][1]
+    assert calls[narrowest] / time_limits.EARLY_SHARE < LIMITS[narrowest][1]
     text = " ".join((Path(__file__).parents[2] / "docs" / "actions.md").read_text().split())
     assert f"{sum(calls.values())} calls" in text
     assert "one second for each machine" in text

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from costguard.cloud.api import Site
-from costguard.engine import Policy, deadlines
+from costguard.engine import Policy, time_limits
 from costguard.engine.plans import PREFLIGHT_EVERY_SECONDS
 from costguard_aws.session import Session
 from tests.fleet.ec2 import Account
@@ -95,7 +95,7 @@ def misjudged(fleet: Fleet) -> str:
 def test_the_checks_are_spread(hours: Hours, tmp_path: Path, booted: float) -> None:
     """After a boot, and when every agent of a fleet is started for the first time; no machine is misjudged."""
     fleet = Fleet(hours, tmp_path, RESTING, booted)
-    fleet.run(MACHINES * deadlines.EARLY_SHARE + 30.0)
+    fleet.run(MACHINES * time_limits.EARLY_SHARE + 30.0)
     verdicts = fleet.sum(lambda guard: guard.verdicts)
     busiest, throttled = fleet.account.busiest(), fleet.account.throttled()
     figures = f"{busiest} calls in a second, {throttled} of {len(fleet.account.asked)} throttled, {verdicts}"

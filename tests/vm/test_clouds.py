@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.engine.attempt import RETRY_SECONDS, TRIES_PER_LINK
 from tests.vm.clouds import Aws, Azure, Google, Rented
 from tests.vm.image import Image
@@ -40,7 +40,7 @@ spread = "0s"
 LIVE = DRY.replace("dry-run", "live")
 STORY_SECONDS = 400.0
 PAUSES_SECONDS = RETRY_SECONDS * (2.0 ** (TRIES_PER_LINK - 1) - 1.0)
-FALLBACK_SECONDS = STORY_SECONDS + TRIES_PER_LINK * deadlines.prepare(0.0).killed + PAUSES_SECONDS
+FALLBACK_SECONDS = STORY_SECONDS + TRIES_PER_LINK * time_limits.prepare(0.0).killed + PAUSES_SECONDS
 """With every attempt to reach the cloud, each of which may use up its whole time, and the pauses between them, before the next link of the list."""
 
 OFF_HOURS = 3

@@ -6,7 +6,7 @@ import pytest
 
 from costguard.actions import effect, hook
 from costguard.actions.base import Context
-from costguard.engine.saving import HOOK_DONE, HOOK_FAILED
+from costguard.engine.pre_stop_hook import HOOK_DONE, HOOK_FAILED
 from costguard.plans import Plan
 
 PLAN = Plan("stop", "go")

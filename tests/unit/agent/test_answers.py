@@ -9,7 +9,7 @@ import pytest
 from costguard.agent.circumstances import Circumstances
 from costguard.agent.jitter import Jitter
 from costguard.agent.workers import REACHED_LIMIT, Workers
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.engine.effects import Check, Confirm, Effect, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
 from costguard.testing.simhost import Faults, SimHost, effective
@@ -154,11 +154,11 @@ def test_only_the_worker_that_is_meant_is_ended() -> None:
 def test_each_kind_has_its_own_time() -> None:
     """And it ends a moment before: what is late is killed, told once, and is out of the list."""
     for effect, limit in (
-        (TELL, deadlines.TELL.killed),
-        (CHECK, deadlines.CHECK.killed),
-        (PREPARE, deadlines.prepare(0.0).killed),
-        (CONFIRM, deadlines.CONFIRM.killed),
-        (Save("e1", "stop", 30.0), deadlines.save(0.0).killed),
+        (TELL, time_limits.TELL.killed),
+        (CHECK, time_limits.CHECK.killed),
+        (PREPARE, time_limits.prepare(0.0).killed),
+        (CONFIRM, time_limits.CONFIRM.killed),
+        (Save("e1", "stop", 30.0), time_limits.save(0.0).killed),
     ):
         crew, host = workers()
         begin(crew, effect, 10.0)
@@ -170,7 +170,7 @@ def test_each_kind_has_its_own_time() -> None:
 
 def test_a_worker_that_waits_ready_may_wait_and_one_that_was_released_has_the_time_of_its_action() -> None:
     """Longer than any countdown needs it; then as long as the configuration gives the action."""
-    for timeout, given in ((None, deadlines.ACTION_SECONDS), (300, 300.0)):
+    for timeout, given in ((None, time_limits.ACTION_SECONDS), (300, 300.0)):
         settings = {} if timeout is None else {"timeout": timeout}
         crew, host = workers(actions={"shutdown": settings})
         begin(crew, PREPARE, 10.0)
@@ -178,9 +178,9 @@ def test_a_worker_that_waits_ready_may_wait_and_one_that_was_released_has_the_ti
         assert host.children[child].job["deadline"] == given
         wrote(crew, child, b'{"plan":{"action":"shutdown","verdict":"go"}}', 11.0)
         wrote(crew, child, b'{"ready":true}', 12.0)
-        assert crew.deadline == 12.0 + deadlines.READY_KILLED_SECONDS
+        assert crew.deadline == 12.0 + time_limits.READY_KILLED_SECONDS
         assert crew.go(Go("e1", "shutdown", "i1"), 50.0, Circumstances()) is None
-        assert crew.deadline == 50.0 + deadlines.act(given).killed
+        assert crew.deadline == 50.0 + time_limits.act(given).killed
         gone = ended(crew, child, -9, 60.0)
         assert gone == Outcome(
             60.0, "e1", "unknown", "the worker failed: its process exited without a result (signal 9)"
@@ -253,7 +253,7 @@ def test_a_message_has_what_its_channels_need() -> None:
         },
         "channels": ["wall"],
         "settings": {**notify, "procfs": "/host/proc", "runtime": "/simulated/runtime"},
-        "deadline": deadlines.DELIVERY_SECONDS,
+        "deadline": time_limits.DELIVERY_SECONDS,
         "history": "/simulated/state",
         "guard": os.getpid(),
     }  # fmt: skip

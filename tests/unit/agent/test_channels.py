@@ -10,7 +10,7 @@ from costguard.agent.quota import LIMIT
 from costguard.agent.recorder import Record
 from costguard.agent.redelivery import QUEUE_LIMIT
 from costguard.agent.workers import Workers
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.engine.effects import Tell
 from costguard.host.ports import Instant, SpawnFailed
 from costguard.notify.job import LEAVE_NOW, STOP_TRYING
@@ -204,8 +204,8 @@ def test_a_worker_that_died_told_nobody() -> None:
     assert full.channels == [["team", "mail"]]
     hung = Crew()
     assert begin(hung.workers, Tell("m1", "unknown_alarm", "critical", {}), NOW) is None
-    hung.workers.late(NOW + deadlines.TELL.killed)
-    hung.workers.late(NOW + deadlines.TELL.killed + 61.0)
+    hung.workers.late(NOW + time_limits.TELL.killed)
+    hung.workers.late(NOW + time_limits.TELL.killed + 61.0)
     assert hung.channels[1:] == [["team", "mail"]]
 
 
@@ -221,7 +221,7 @@ def test_what_a_worker_wrote_down_counts_when_it_is_gone(end: str) -> None:
     """One channel has it: the engine hears that it arrived, and the other one alone gets it again."""
     crew = remembering()
     assert begin(crew.workers, WARNING, NOW) is None
-    now = NOW + (deadlines.TELL.killed if end == "hung" else 1.0)
+    now = NOW + (time_limits.TELL.killed if end == "hung" else 1.0)
     if end == "died":
         assert ended(crew.workers, 1, -9, now) is None
     elif end == "garbage":
@@ -249,7 +249,7 @@ def test_whose_record_cannot_be_asked_may_have_arrived(end: str) -> None:
     if end == "died":
         outcome = ended(crew.workers, 2, 1, NOW + 2.0)
     else:
-        (outcome,) = crew.workers.late(NOW + 1.0 + deadlines.RECALL.killed)
+        (outcome,) = crew.workers.late(NOW + 1.0 + time_limits.RECALL.killed)
     assert outcome is not None
     assert dict(outcome.failed)["team"] == "its process exited without a result (signal 9); it may have arrived"
 
@@ -404,7 +404,7 @@ def test_a_worker_that_hangs_or_cannot_be_started_is_a_try() -> None:
     crew = Crew()
     crew.told(WARNING, NOW, {"mail": "x"}, {"team": "HTTP 503"})
     crew.workers.late(NOW + 60.0)
-    late = NOW + 60.0 + deadlines.TELL.killed
+    late = NOW + 60.0 + time_limits.TELL.killed
     assert crew.workers.deadline == late
     crew.workers.late(late)
     assert crew.port.killed == [2]

@@ -9,7 +9,7 @@ import pytest
 from costguard.agent.loop import Loop
 from costguard.agent.memory import COMMIT_EVERY_SECONDS
 from costguard.agent.recorder import FLUSH_EVERY_SECONDS
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.engine.observation import Known, Unknown
 from costguard.host.ports import Instant
 from costguard.testing.simhost import Faults, Machine, Phase, SimCrash, SimHost, SimOff, Watch, World, effective
@@ -63,9 +63,9 @@ class Timed(SimHost):
         ("beat", "beat", 1000.0, 60.0),
         ("persist", "persist", 1000.0, 30.0),
         ("history", "history", 1000.0, 30.0),
-        ("notify", "notify", 2000.0, deadlines.TELL.killed),
+        ("notify", "notify", 2000.0, time_limits.TELL.killed),
         ("configure", "configure", 1000.0, 30.0),
-        ("act", "plan", 0.0, deadlines.CHECK.killed),
+        ("act", "plan", 0.0, time_limits.CHECK.killed),
     ],
 )
 def test_a_child_that_hangs_is_ended_in_its_time(program: str, what: str, since: float, seconds: float) -> None:
@@ -320,7 +320,7 @@ def test_after_a_reload_a_plan_stays_known_where_it_rests_on_the_same(
     host.world.at(4500.0, lambda: host.signal("HUP"))
     Loop(host, config, host.start()).run()
     after = [at - 4500.0 for at in asked if at > 4500.0]
-    assert (after[0] < 4000.0 * deadlines.EARLY_SHARE + 60.0) is soon
+    assert (after[0] < 4000.0 * time_limits.EARLY_SHARE + 60.0) is soon
 
 
 SPOT = {"amount": 1.5, "currency": "EUR", "date": "2026-07-20", "source": "a cloud", "region": "north", "kind": "spot"}

@@ -7,7 +7,7 @@ import pytest
 
 from costguard.agent.jitter import ATTENDED_SPREAD_SECONDS, Jitter, jitter_of
 from costguard.agent.loop import Loop
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.engine.effects import Check, Prepare
 from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, World, effective
 
@@ -35,10 +35,10 @@ def check(*, known: bool = False, tries: int = 0, action: str = "stop") -> Check
     ("effect", "width"),
     [
         (check(known=True), 1200.0),
-        (check(), 1200.0 * deadlines.EARLY_SHARE),
+        (check(), 1200.0 * time_limits.EARLY_SHARE),
         (check(tries=1), 300.0),
         (check(known=True, tries=3), 1200.0),
-        (check(tries=9), deadlines.CHECK_AGAIN_LONGEST_SECONDS),
+        (check(tries=9), time_limits.CHECK_AGAIN_LONGEST_SECONDS),
         (Prepare("a1", "stop", "i1"), 60.0),
     ],
 )
@@ -146,7 +146,7 @@ def test_a_throttled_check_is_made_again_ever_later() -> None:
     }
     loop = life.guard(6 * 3600.0)
     gaps = [later - sooner for sooner, later in pairwise(life.plans)]
-    least = [deadlines.pause(tries) for tries in range(1, len(gaps) + 1)]
+    least = [time_limits.pause(tries) for tries in range(1, len(gaps) + 1)]
     assert least[:4] == [300.0, 600.0, 1200.0, 1800.0]
     assert len(gaps) >= 5
     assert all(pause - 1.0 <= gap <= 2 * pause + 60.0 for pause, gap in zip(least, gaps, strict=True)), gaps

@@ -12,7 +12,7 @@ from costguard.agent.journal import PREFIXES
 from costguard.agent.loop import Loop
 from costguard.agent.memory import COMMIT_EVERY_SECONDS, COUNTED_EVERY_SECONDS
 from costguard.agent.workers import Workers
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.engine.effects import Confirm, Prepare, Save
 from costguard.host.files import COMMITMENTS, STATE
 from costguard.host.ports import Instant
@@ -149,14 +149,17 @@ def test_a_hook_gets_its_time_from_whoever_could_end_it(hook: float) -> None:
     """While an attempt is prepared, and when the cloud takes the machine away; without one nothing waits for it."""
     config = {**effective(), "hooks": {"pre_stop": ["/usr/bin/save"] if hook else [], "timeout": hook or 60.0}}
     for effect, others in (
-        (Prepare("e1", "command", "i1"), deadlines.START_SECONDS + deadlines.FACTS_SECONDS + deadlines.RECORD_SECONDS),
-        (Save("e1", "command", 500.0), deadlines.START_SECONDS),
+        (
+            Prepare("e1", "command", "i1"),
+            time_limits.START_SECONDS + time_limits.FACTS_SECONDS + time_limits.RECORD_SECONDS,
+        ),
+        (Save("e1", "command", 500.0), time_limits.START_SECONDS),
     ):
         host = SimHost(seed=1)
         workers = Workers(host, config, Jitter("dmi:1", attended=False))
         assert workers.start(effect, 10.0, Circumstances()) is None
         assert workers.late(10.0 + others + hook) == []
-        assert [one.status for one in workers.late(10.0 + others + hook + deadlines.MARGIN_SECONDS)] == ["failed"]
+        assert [one.status for one in workers.late(10.0 + others + hook + time_limits.MARGIN_SECONDS)] == ["failed"]
         assert host.children == {}
 
 

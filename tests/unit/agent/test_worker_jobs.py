@@ -9,7 +9,7 @@ import pytest
 from costguard.agent.circumstances import Circumstances
 from costguard.agent.jitter import Jitter
 from costguard.agent.workers import REACHED_LIMIT, RECEIPT_LIMIT, Workers
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
 from costguard.host.ports import SpawnFailed
@@ -125,7 +125,7 @@ def test_the_job_of_a_message() -> None:
             "settings": {"channels": ["a", "b"], "price": 7, "procfs": "/p", "devfs": "/d", "runtime": "/run/x"},
         })
     ]  # fmt: skip
-    assert (crew.workers.deadline, crew.workers.telling) == (NOW + deadlines.TELL.killed, True)
+    assert (crew.workers.deadline, crew.workers.telling) == (NOW + time_limits.TELL.killed, True)
     bare = Crew()
     bare.workers.config = {"policy": CONFIG["policy"], "paths": CONFIG["paths"]}
     assert bare.workers.tell(TELL, NOW, {"x": 0}) is None
@@ -203,7 +203,7 @@ def test_a_plan(effect: Effect, verdict: str) -> None:
     ready = crew.hears({"ready": True}, NOW + 2.0)
     if effect is PREPARE and not final:
         assert ready == Outcome(NOW + 2.0, effect.id, "ready", findings=FOUND, receipt='{"a":"1"}')
-        assert crew.workers.deadline == NOW + 2.0 + deadlines.READY_KILLED_SECONDS
+        assert crew.workers.deadline == NOW + 2.0 + time_limits.READY_KILLED_SECONDS
     else:
         assert ready is None
     assert (ended(crew.workers, 1, 0, NOW + 3.0) is None) is final
@@ -285,7 +285,7 @@ def test_a_release_goes_to_the_worker_of_that_attempt() -> None:
     assert crew.workers.go(Go("e1", "stop", "i1"), NOW + 50.0, Circumstances()) is None
     assert crew.port.sent == [(2, b'{"go":true}')]
     crew.workers.abandon("other")
-    assert crew.workers.deadline == NOW + 50.0 + deadlines.act(240.0).killed
+    assert crew.workers.deadline == NOW + 50.0 + time_limits.act(240.0).killed
     crew.workers.abandon("e1")
     crew.workers.abandon_all("prepare", "act", "check")
     assert crew.port.killed == [1]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costguard.agent.jitter import MESSAGE_SPREAD_SECONDS
-from costguard.engine import deadlines
+from costguard.engine import time_limits
 from costguard.notify.delivered import EARLIER_SECONDS, LONGEST_TURN_SECONDS, LOOK_SECONDS, WHOLE, Course
 
 KEY = ("team", 0)
@@ -97,6 +97,6 @@ def test_who_is_waited_for(found: Course, waits: bool) -> None:
 
 def test_the_guard_has_patience_for_all_of_it() -> None:
     """A fleet's jitter, and the turn: neither takes anything of the time for a delivery."""
-    assert MESSAGE_SPREAD_SECONDS + LONGEST_TURN_SECONDS <= deadlines.WAITING_SECONDS
-    assert deadlines.TELL.own >= deadlines.WAITING_SECONDS + deadlines.DELIVERY_SECONDS
-    assert deadlines.TELL.killed < deadlines.ANSWER_LOST_SECONDS
+    assert MESSAGE_SPREAD_SECONDS + LONGEST_TURN_SECONDS <= time_limits.WAITING_SECONDS
+    assert time_limits.TELL.own >= time_limits.WAITING_SECONDS + time_limits.DELIVERY_SECONDS
+    assert time_limits.TELL.killed < time_limits.ANSWER_LOST_SECONDS

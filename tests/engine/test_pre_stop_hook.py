@@ -126,10 +126,10 @@ def test_the_pardon_ends_with_the_worker_and_is_given_once() -> None:
     world.answer(attempt, "saving")
     world.tick(BUSY)
     world.answer(attempt, "failed")
-    ended = incident_of(world).saving_ended
+    ended = incident_of(world).hook_ended
     world.run(40.0, QUIET)  # the next try
     assert incident_of(world).attempt.ready
-    assert incident_of(world).saving_ended == ended, "a later word of a worker prolongs nothing"
+    assert incident_of(world).hook_ended == ended, "a later word of a worker prolongs nothing"
     world.tick(BUSY)
     assert world.phase() == "WATCHING"
 
@@ -155,7 +155,7 @@ def test_a_restart_ends_it_for_the_hook_died_with_its_worker() -> None:
     world.answer(attempt, "saving")
     world.tick(BUSY)
     world.restart(down=1.0)
-    assert incident_of(world).saving_ended == world.now
+    assert incident_of(world).hook_ended == world.now
     world.run(40.0, QUIET)
     world.tick(BUSY)
     assert world.phase() == "WATCHING"

@@ -15,7 +15,7 @@ from costguard.agent.circumstances import Circumstances
 from costguard.agent.jitter import Jitter
 from costguard.agent.workers import Workers
 from costguard.config.schema import Settings
-from costguard.engine import Device, Devices, Known, Observation, Outcome, Policy, Tick, deadlines, initial, step
+from costguard.engine import Device, Devices, Known, Observation, Outcome, Policy, Tick, initial, step, time_limits
 from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.plans import PREFLIGHT_EVERY_SECONDS
 from costguard.engine.state import ACTING, WARNING
@@ -83,12 +83,12 @@ def parts(job: dict[str, Any]) -> float:
     """What the worker of this job may take for all that it does, from its start: `costguard.actions` has these limits."""
     word, own = job.get("job"), float(job["deadline"])
     if word in {"plan", "act"}:
-        own = min(own, deadlines.FACTS_SECONDS) + (
-            deadlines.TAGS_SECONDS if word == "plan" else deadlines.RECORD_SECONDS
+        own = min(own, time_limits.FACTS_SECONDS) + (
+            time_limits.TAGS_SECONDS if word == "plan" else time_limits.RECORD_SECONDS
         )
     if word == "act" and job["hook"].get("pre_stop"):
         own += float(job["hook"]["timeout"])
-    return deadlines.START_SECONDS + own
+    return time_limits.START_SECONDS + own
 
 
 @given(configurations())
@@ -101,8 +101,8 @@ def test_no_limit_contradicts_another(written: dict[str, Any]) -> None:
     effects: list[Tell | Check | Prepare | Confirm | Save] = [Tell("m", "warning", "warning", {}), Check("c", action)]
     effects += [Prepare("a", action, "i"), Confirm("f", "a", action, "i")]
     effects += [Save("s", action, 1e9)] if "pre_stop" in written["hooks"] else []
-    lost: dict[type, float] = {Tell: deadlines.ANSWER_LOST_SECONDS, Confirm: deadlines.ANSWER_LOST_SECONDS}
-    lost[Prepare] = deadlines.PREPARE_LOST_SECONDS - config["cloud"]["action_spread"]
+    lost: dict[type, float] = {Tell: time_limits.ANSWER_LOST_SECONDS, Confirm: time_limits.ANSWER_LOST_SECONDS}
+    lost[Prepare] = time_limits.PREPARE_LOST_SECONDS - config["cloud"]["action_spread"]
     lost[Check] = PREFLIGHT_EVERY_SECONDS - config["cloud"]["spread"]
     for effect in effects:
         before = set(host.jobs)
@@ -112,13 +112,18 @@ def test_no_limit_contradicts_another(written: dict[str, Any]) -> None:
         assert host.jobs[child].get("job") == WORD[type(effect)]
         assert parts(host.jobs[child]) < killed, effect
         assert killed + LONGEST_INTERVAL < lost.get(type(effect), float("inf")), effect
-    act = config["actions"].get(action, {}).get("timeout") or deadlines.ACTION_SECONDS
-    limits = deadlines.act(act)
-    assert act + deadlines.RESULT_SECONDS <= limits.own < limits.killed < deadlines.ACT_LOST_SECONDS - LONGEST_INTERVAL
+    act = config["actions"].get(action, {}).get("timeout") or time_limits.ACTION_SECONDS
+    limits = time_limits.act(act)
     assert (
-        deadlines.LEAD_SECONDS + deadlines.stale(written["grace"]) + LONGEST_INTERVAL < deadlines.READY_KILLED_SECONDS
+        act + time_limits.RESULT_SECONDS <= limits.own < limits.killed < time_limits.ACT_LOST_SECONDS - LONGEST_INTERVAL
     )
-    assert config["actions"]["shutdown"]["delay"] <= deadlines.DELAY_LONGEST_SECONDS < deadlines.HAPPENS_WITHIN_SECONDS
+    assert (
+        time_limits.LEAD_SECONDS + time_limits.stale(written["grace"]) + LONGEST_INTERVAL
+        < time_limits.READY_KILLED_SECONDS
+    )
+    assert (
+        config["actions"]["shutdown"]["delay"] <= time_limits.DELAY_LONGEST_SECONDS < time_limits.HAPPENS_WITHIN_SECONDS
+    )
 
 
 class Life:
@@ -156,7 +161,7 @@ class Life:
                     self.went.append(self.now)
                     self.take(self.workers.go(effect, self.now, Circumstances(reason="idle")))
                     (child,) = self.host.released[-1:]
-                    within = deadlines.act(self.host.jobs[child]["deadline"]).own
+                    within = time_limits.act(self.host.jobs[child]["deadline"]).own
                     said = b'{"outcome":{"status":"accepted","detail":"","proof":"p"}}'
                     self.due.append((self.now + within, child, said))
                 case Abandon():
@@ -205,7 +210,7 @@ def test_every_machine_gets_its_go(written: dict[str, Any], number: int) -> None
     life.run(4 * 3600.0)
     wait = written["cloud"]["action_spread"] if written["kill_action"] in {"stop", "terminate", "hibernate"} else 0.0
     hook = written["hooks"]["timeout"] if "pre_stop" in written["hooks"] else 0.0
-    latest = life.opened + life.policy.grace + wait + deadlines.prepare(hook).own + 4 * life.interval
+    latest = life.opened + life.policy.grace + wait + time_limits.prepare(hook).own + 4 * life.interval
     assert len(life.went) == 1
     assert life.went[0] <= latest
     assert life.outcomes == ["ready", "accepted"]
