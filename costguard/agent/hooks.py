@@ -95,7 +95,7 @@ class HookRunner(Part[ActionAnswer]):
             return
         if before.phase == WARNING and core.phase == WATCHING:
             self._add(Occasion("cancelled", was.id, was.id, was.reason, given))
-        if before.phase in {ACTING, CONFIRMING} and core.phase == WATCHING and core.fresh == "resume":
+        if before.phase in {ACTING, CONFIRMING} and core.phase == WATCHING and core.fresh_start == "resume":
             self._add(Occasion("post_boot", was.id, was.id, was.reason, given))
         stays = core.phase == FAILED or (core.phase == DONE and core.ending.done in {"cannot", "unknown"})
         if stays or (before.phase == WARNING and core.phase == WATCHING):

@@ -29,7 +29,6 @@ from costguard.agent.summary import SummaryPart
 from costguard.agent.tag_settings import changes
 from costguard.agent.task import Part
 from costguard.agent.workers import Workers
-from costguard.engine.deeds import deed_of
 from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Save, Tell
 from costguard.engine.events import Began, Event, Leaving, Outcome, Tick
 from costguard.engine.idleness import concerned
@@ -42,6 +41,7 @@ from costguard.engine.pre_stop_hook import hook_works
 from costguard.engine.rules import highest_threshold, rules_of
 from costguard.engine.state import ACTING, CONFIRMING, WARNING, Core
 from costguard.engine.turn import label
+from costguard.engine.wording import wording_of
 from costguard.host.files import Start
 from costguard.host.ports import Ended, Host, HostEvent, Instant, Line, Request, Signal
 from costguard.process.wire import to_line
@@ -683,8 +683,8 @@ class Loop:
         if telling and goes_on:  # what came of a message after some seconds is still to be written
             self._await_the_last(self.host.clock())
         self.workers.abandon_all("tell", "prepare", "check", "confirm")  # events meanwhile may have started some
-        ward = deed_of(self.policy.kill_action, in_task=bool(self.config.get("guarded"))).ward
-        self.host.say(f"<5>stopped; this {ward.noun} is no longer guarded")
+        guarded = wording_of(self.policy.kill_action, in_task=bool(self.config.get("guarded"))).guarded
+        self.host.say(f"<5>stopped; this {guarded.noun} is no longer guarded")
 
     def _await_the_last(self, since: Instant) -> bool:
         """Wait for files and messages; False when somebody asked a second time for the end."""

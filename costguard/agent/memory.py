@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from costguard.agent.disk import CommitmentWriter
 from costguard.agent.reader import HANDED
 from costguard.engine.policy import Policy
-from costguard.engine.saved import alike, commitments, dump, initial, load, promised
+from costguard.engine.saved import alike, commitments, dump, initial, load, with_commitments
 from costguard.engine.state import OPEN, Core, State
 from costguard.engine.window import Track
 from costguard.host.files import Start
@@ -124,9 +124,9 @@ class Memory:
                 # another policy, version or basis of its plans: a running warning is taken back
                 proven = saved.get("ground") == self.plan_basis
                 again = ("restart",) if proven and saved.get("rules") == self._rules else ("restart", "reload")
-                if "reload" in again and state.core.fresh not in {"boot", "lost"}:
+                if "reload" in again and state.core.fresh_start not in {"boot", "lost"}:
                     # quiet under another policy is no unused time, whatever is committed before the first tick
-                    state = state._replace(core=state.core._replace(fresh="reload"))
+                    state = state._replace(core=state.core._replace(fresh_start="reload"))
                 handed = {name: saved.get(name) for name in HANDED}
                 detached, told, hooks = saved.get("detached") is True, saved.get("told"), saved.get("hooks")
                 return Restored(state, handed, detached, again, proven, told, hooks)
@@ -142,7 +142,7 @@ class Memory:
             lasting = json.loads(boot.commitments) if boot.commitments else {}
             if lasting.get("boot_id") != boot.boot_id or lasting.get("order", 0) <= order:
                 return state
-            state, self._order = promised(state, lasting), lasting["order"]
+            state, self._order = with_commitments(state, lasting), lasting["order"]
         except UNUSABLE as error:
             self._host.say(f"<3>the saved commitments are unusable ({error}); going by the saved state alone")
         return state
@@ -159,8 +159,8 @@ class Memory:
             self._host.say(f"<3>the saved commitments are unusable ({error}); holds and deadlines are lost")
             lost = True
             state = initial(boot.boot_id, boot.instance, None, now)
-        core = state.core._replace(fresh="lost") if lost and not state.core.fresh else state.core
-        if core.fresh == "lost":  # time asleep is no running time, whatever is committed before the first tick
+        core = state.core._replace(fresh_start="lost") if lost and not state.core.fresh_start else state.core
+        if core.fresh_start == "lost":  # time asleep is no running time, whatever is committed before the first tick
             instant = self._host.clock()
             core = core._replace(clocks=core.clocks._replace(suspended=instant.boot - instant.mono))
         return state._replace(core=core)

@@ -167,9 +167,9 @@ def _last_words(report: "Report") -> "list[RenderableType]":
 
     from costguard.agent.task_words import name
     from costguard.cli.render import clean
-    from costguard.engine.deeds import deed_of
+    from costguard.engine.wording import wording_of
 
-    action, task = deed_of(str(report.facts["action"])).word, report.facts["task"]
+    action, task = wording_of(str(report.facts["action"])).word, report.facts["task"]
     if report.verdict == "GUARDED":
         unseen = "" if report.facts["reached"] else " (nobody would see it now)"
         what = clean(name(task)) if task else "this machine"

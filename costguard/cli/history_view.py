@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from costguard.cli.render import clean, whole
-from costguard.engine.deeds import DEEDS, deed_of
 from costguard.engine.reasons import REASONS
+from costguard.engine.wording import WORDINGS, wording_of
 from costguard.engine.words import date_and_second, duration, percent, several
 from costguard.history.keepers import Keeper
 from costguard.history.query import Day, Event, GpuSpan
@@ -137,7 +137,7 @@ def _incidents(incidents: Sequence[IncidentSummary]) -> Table:
 
 
 def _deed(action: str) -> str:
-    return deed_of(action).word.removeprefix("the ") if action in DEEDS else clean(action)
+    return wording_of(action).word.removeprefix("the ") if action in WORDINGS else clean(action)
 
 
 def _keepers(kept: Sequence[Keeper]) -> Table:

@@ -106,7 +106,7 @@ def _asked(state_dir: str | None, ask: dict[str, Any]) -> dict[str, Any]:
     except CostguardError as error:
         if not error.message.startswith("too late"):
             raise
-        from costguard.engine.deeds import start_after
+        from costguard.engine.wording import start_after
 
         report = reach.request(state_dir, {"command": "status"})
         action = (report.get("incident") or {}).get("action") or report["action"]
@@ -148,7 +148,7 @@ def _granted(report: dict[str, Any]) -> dict[str, Any] | None:
 def described(report: dict[str, Any], asked: float) -> list[str]:
     """Who, until when, and what it means for work and bill."""
     from costguard.cli.render import clean, moment
-    from costguard.engine.deeds import deed_of
+    from costguard.engine.wording import wording_of
     from costguard.engine.words import duration
 
     hold = _granted(report)
@@ -164,8 +164,8 @@ def described(report: dict[str, Any], asked: float) -> list[str]:
         lines.append(f"The hold of {clean(last['owner'])} lasts longer, until {moment(last['until'], report['time'])}.")
         hold = last
     if report["mode"] == "live":
-        deed = deed_of(report["action"], in_task=bool(report["agent"].get("task")))
-        lines.append(f"{deed.no.capitalize()} before then, {deed.ward.still}.")
+        wording = wording_of(report["action"], in_task=bool(report["agent"].get("task")))
+        lines.append(f"{wording.no.capitalize()} before then, {wording.guarded.still}.")
     else:
         lines.append("The agent is in dry run: it does nothing anyway.")
     lines.append("Then the rules apply again, and a warning comes first. To end the hold early: `costguard release`.")

@@ -10,11 +10,11 @@ from rich.text import Text
 
 from costguard.cli import idle_cost
 from costguard.cli.render import COLOURS, bar, clean, moment, percent, sentence
-from costguard.engine.deeds import DEEDS, Deed, deed_of
 from costguard.engine.narrate import below, unreached
 from costguard.engine.policy import Policy
 from costguard.engine.reasons import OWN_REASONS, REASONS, Reason
 from costguard.engine.rules import rules_of
+from costguard.engine.wording import WORDINGS, ActionWording, wording_of
 from costguard.engine.words import duration, hanging
 from costguard.engine.words import percent as share
 from costguard.notify.job import HELD_BACK
@@ -63,15 +63,15 @@ def view(report: Report, screen: Console, *, brief: bool = False, merged: bool =
     return Group(*parts, facts)
 
 
-def deed(report: Report) -> Deed:
+def wording(report: Report) -> ActionWording:
     """How to speak of what would be done, and to what."""
-    return deed_of(report["action"], in_task=bool(report["agent"].get("task")))
+    return wording_of(report["action"], in_task=bool(report["agent"].get("task")))
 
 
 def _rule(report: Report) -> Text:
-    mode = "LIVE" if report["mode"] == "live" else f"DRY RUN, {deed(report).none}"
+    mode = "LIVE" if report["mode"] == "live" else f"DRY RUN, {wording(report).none}"
     below = f"{judged(report)} below {share(report['threshold'])} for {duration(report['window'])}"
-    return Text(f"{mode} · {deed(report).word} after {below}", style="dim")
+    return Text(f"{mode} · {wording(report).word} after {below}", style="dim")
 
 
 def judged(report: Report) -> str:
@@ -154,15 +154,15 @@ def _paragraph(gpu: _Row) -> Iterator[RenderableType]:
 
 
 def _facts(report: Report) -> Iterator[tuple[str, list[RenderableType]]]:
-    ward = deed(report).ward
+    guarded = wording(report).guarded
     if task := report["agent"].get("task"):
         yield "Guards", [Text(clean(words)) for words in _guarded(task)]
-    yield ward.keeps, [Text(words) for words in keeps_up(report)]
+    yield guarded.keeps, [Text(words) for words in keeps_up(report)]
     if seen := senses(report):
         yield "Senses", [Text(words, style="dim") for words in seen]
     if found := findings(report):
         yield "Notes", [Text(words) for words in found]
-    yield ward.would, [Text(words) for words in would_stop(report)]
+    yield guarded.would, [Text(words) for words in would_stop(report)]
     if words := idle_cost.words(report):
         yield "Idle cost", [Text(clean(words))]
     yield "Who decides", [Text(words) for words in who(report)]
@@ -215,7 +215,7 @@ def keeps_up(report: Report) -> list[str]:
     if not lines:
         lines.append(f"nothing: {_idle(report)}")
     if report["mode"] != "live":
-        lines.append(f"dry run: {deed(report).none}")
+        lines.append(f"dry run: {wording(report).none}")
     return lines
 
 
@@ -227,7 +227,7 @@ def _vetoes(report: Report) -> Iterator[str]:
         blocks = "; it blocks every stop" if veto.get("hatch") and (veto["source"], veto["reason"]) in seen else ""
         yield clean(words + (", and unknown is never idle" if veto.get("unknown") else blocks))
     if report.get("kept_since") is not None:
-        past = deed(report).ward.past
+        past = wording(report).guarded.past
         yield f"without that it would have been {past} {duration(report['time'] - report['kept_since'])} ago"
 
 
@@ -282,7 +282,7 @@ def _idle(report: Report) -> str:
 
 def would_stop(report: Report) -> list[str]:
     """The reasons that could stop this machine, each with its time."""
-    now, incident, action = report["time"], report["incident"], deed(report).word
+    now, incident, action = report["time"], report["incident"], wording(report).word
     if report["phase"] in {"DONE", "FAILED"} or (incident and report["phase"] != "WARNING"):
         return [f"{action}: see above"]
     if incident:
@@ -384,7 +384,7 @@ def _past_deadline(report: Report) -> list[str]:
 def _plan(plan: Report) -> Iterator[RenderableType]:
     good = plan["verdict"] in {"go", "consequences"}
     words = VERDICT_WORDS.get(plan["verdict"], plan["verdict"])
-    named = deed_of(plan["action"]).word if plan["action"] in DEEDS else clean(plan["action"])
+    named = wording_of(plan["action"]).word if plan["action"] in WORDINGS else clean(plan["action"])
     yield Text(f"{named}: {words}", style=GOOD if good else BAD)
     for _code, text, hint in plan["findings"]:
         yield Padding(Text(clean(text)), (0, 0, 0, 2))

@@ -6,8 +6,8 @@ from costguard.config.addresses import Lack, gets_warnings
 from costguard.config.checks import ends_machine
 from costguard.config.schema import Settings
 from costguard.config.values import show_date, show_seconds, show_share
-from costguard.engine.deeds import deed_of
 from costguard.engine.policy import CLOUD_ACTIONS, END_TASK
+from costguard.engine.wording import wording_of
 from costguard.masking import mask_all
 from costguard.record_address import outlives
 
@@ -48,7 +48,7 @@ def _warning(lack: Lack) -> str:
 def _mode(settings: Settings) -> str:
     if settings.mode == "live":
         return "LIVE: this configuration acts."
-    return f"Dry run: {deed_of(settings.kill_action).none}; messages say what would happen."
+    return f"Dry run: {wording_of(settings.kill_action).none}; messages say what would happen."
 
 
 def _idle(settings: Settings, lacking: Sequence[Lack]) -> str:

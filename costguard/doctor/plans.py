@@ -9,7 +9,7 @@ from costguard.actions.job import ActionAnswer
 from costguard.agent.preflight import DENIED, UNKNOWN
 from costguard.cloud.tags import CHECK_SECONDS
 from costguard.doctor.finding import CheckResult, Level, bad, note
-from costguard.engine.deeds import deed_of
+from costguard.engine.wording import wording_of
 from costguard.engine.words import duration
 from costguard.plans import VERDICT_WORDS
 from costguard.process.child import first_answer
@@ -90,7 +90,7 @@ def plan_checks(found: Sequence[PlanShown], actions: Sequence[str], now: BootTim
     by_action = {plan.action: plan for plan in found}
     passed = any(plan.verdict in GOOD for plan in found)
     for action in actions:
-        plan, word = by_action.get(action), deed_of(action).word
+        plan, word = by_action.get(action), wording_of(action).word
         if plan is None:
             hint = "it is checked within a quarter of `cloud.spread` (5m by default); check again then"
             yield bad(f"{word}: not checked yet", hint)

@@ -39,36 +39,36 @@ def delayed(state: State, rules: Rules, would: float) -> bool:
 def raise_alarm(turn: Turn) -> None:
     """Begin, repeat or end the alarm."""
     core, rules, at = turn.core, turn.rules, turn.at
-    alarm, since = core.alarms.unknown, _since(turn)
+    alarm, since = core.alarms.unknown, _delayed_since(turn)
     if since == NEVER:
         if alarm is not None:
-            turn.alarms = turn.alarms._replace(unknown=_ended_or_waiting(turn, alarm))
+            turn.alarms = turn.alarms._replace(unknown=_ended_or_paused(turn, alarm))
         return
     if alarm is None or alarm.next == NEVER:
         told, lasted = (alarm.told, alarm.lasted) if alarm is not None else (0, 0.0)
-        alarm = timed(Alarm(since, told, NEVER, since, lasted), rules)
+        alarm = scheduled(Alarm(since, told, NEVER, since, lasted), rules)
     if at >= alarm.next:
         _tell(turn, alarm)
-        alarm = timed(alarm._replace(told=alarm.told + 1, counted=at), rules)
+        alarm = scheduled(alarm._replace(told=alarm.told + 1, counted=at), rules)
     if alarm != core.alarms.unknown:
         turn.alarms = turn.alarms._replace(unknown=alarm)
 
 
-def timed(alarm: Alarm, rules: Rules) -> Alarm:
-    """The alarm with the time of its next message: after 1, 2, 4 ... times `unknown_alarm`, then daily."""
+def scheduled(alarm: Alarm, rules: Rules) -> Alarm:
+    """The alarm with the moment of its next message: backoff of 1, 2, 4 ... times `unknown_alarm`, then daily."""
     after = rules.policy.unknown_alarm
     pause = after if alarm.counted == alarm.since else min(DAY_SECONDS, after * 2.0 ** min(alarm.told - 1, DOUBLINGS))
     return alarm._replace(next=alarm.counted + pause)
 
 
-def waiting(alarm: Alarm | None, until: float) -> Alarm | None:
+def paused(alarm: Alarm | None, until: float) -> Alarm | None:
     """Something else delays the stop from now on. Whoever was told of the alarm is told when it ends."""
     if alarm is None or not alarm.told:
         return None
     return alarm if alarm.next == NEVER else alarm._replace(next=NEVER, lasted=alarm.lasted + until - alarm.since)
 
 
-def _since(turn: Turn) -> float:
+def _delayed_since(turn: Turn) -> float:
     """Since when unknown has been what delays a stop; NEVER when it is not."""
     core, rules, at, alarm = turn.core, turn.rules, turn.at, turn.core.alarms.unknown
     if core.signals.unknown_since is not None:
@@ -86,7 +86,7 @@ def _but_for_a_burst(core: Core, rules: Rules, at: float) -> bool:
     return work is not None and work.busy and tolerates(work, idle_floor(core, rules), window, rules.tolerance, at)
 
 
-def _ended_or_waiting(turn: Turn, alarm: Alarm) -> Alarm | None:
+def _ended_or_paused(turn: Turn, alarm: Alarm) -> Alarm | None:
     """*Recovered* is told of what is over: nothing is delayed any more, work was seen, or the stop came.
 
     Unknown that ended before it delayed anything is over too. A hold, a veto or a reload ends nothing.
@@ -96,12 +96,12 @@ def _ended_or_waiting(turn: Turn, alarm: Alarm) -> Alarm | None:
     if work is not None and work.busy:  # a burst that the window tolerates neither ends an alarm nor begins it anew
         nothing = busy_seconds(work, rules.policy.kill_duration, at) > rules.tolerance
     else:
-        would, first = would_have_stopped_at(core, rules, work), not alarm.lasted and core.fresh != "reload"
+        would, first = would_have_stopped_at(core, rules, work), not alarm.lasted and core.fresh_start != "reload"
         nothing = would == NEVER or (first and would > at)
     due = quiet_enough_at(turn.state, rules) <= at and not any(veto.unknown for veto in core.vetoes)
     over = nothing or due or core.phase not in {WATCHING, WARNING}
     if not over:
-        return waiting(alarm, at)
+        return paused(alarm, at)
     if alarm.told:
         seconds = alarm.lasted + (at - alarm.since if alarm.next < NEVER else 0.0)
         turn.tell("unknown_recovered", "info", unknown_seconds=seconds, takes_back="critical")

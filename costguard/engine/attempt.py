@@ -1,16 +1,16 @@
 """One attempt at an action: prepare, release, and find out what became of it."""
 
 from costguard.engine import time_limits
-from costguard.engine.deeds import deed_of
 from costguard.engine.effects import Abandon, Confirm, Go, Leave, Prepare
 from costguard.engine.events import Outcome
-from costguard.engine.plans import REFUSED, first_link, over, refusal, third_stop
+from costguard.engine.plans import REFUSED, already_ended, first_link, refusal, third_stop
 from costguard.engine.policy import REPEATABLE
 from costguard.engine.pre_stop_hook import HOOK_DONE, HOOK_FAILED, end_hook
 from costguard.engine.rules import DAY_SECONDS, is_machine_action, reached
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, UNDATED, WARNING, Attempt, Incident, Verdict
 from costguard.engine.turn import Turn
 from costguard.engine.window import NEVER
+from costguard.engine.wording import wording_of
 
 RETRY_SECONDS = 15.0
 TRIES_PER_LINK = 4
@@ -27,7 +27,8 @@ STOPPING_WITHIN_SECONDS = time_limits.STOPS_WITHIN_SECONDS
 """How long a machine that is seen stopping may take."""
 
 NOTHING_HAPPENED = "the request was accepted, and nothing has happened"
-UNDER_WAY = {"accepted": CONFIRM_WITHIN_SECONDS, "pending": STOPPING_WITHIN_SECONDS}
+WAIT_SECONDS = {"accepted": CONFIRM_WITHIN_SECONDS, "pending": STOPPING_WITHIN_SECONDS}
+"""How long a request may stay as its confirmation says before it counts as failed."""
 
 ENDS = {"acted": "done", "would": "would_act", "cannot": "cannot", "unknown": "outcome_unknown"}
 GOOD = frozenset({"acted", "would"})
@@ -90,7 +91,7 @@ def _without_worker(turn: Turn, incident: Incident) -> None:
 
 def finish(turn: Turn, done: str, detail: str = "") -> None:
     """Latch DONE until work is seen again; ``done`` says which kind: acted, would, cannot or unknown."""
-    if done == "cannot" and over(turn, turn.incident.action):
+    if done == "cannot" and already_ended(turn, turn.incident.action):
         done = "acted"  # by somebody else
     abandon(turn)
     turn.incident = turn.incident._replace(detail=detail)
@@ -283,15 +284,15 @@ def confirm_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
         finish(turn, "acted", event.detail)
     elif event.status == "failed":
         _next_link(turn, incident, event.detail, event.at)
-    elif waited < UNDER_WAY.get(event.status, CONFIRM_WITHIN_SECONDS):
+    elif waited < WAIT_SECONDS.get(event.status, CONFIRM_WITHIN_SECONDS):
         if event.status == "pending" and not incident.attempt.seen_stopping:
             turn.tell("stopping", "warning", error=event.detail, proof=incident.proof)
             turn.attempt = turn.attempt._replace(seen_stopping=True)
         # a machine that ends has little time to tell
         pause = min(CONFIRM_EVERY_SECONDS, max(FIRST_CONFIRM_SECONDS, waited))
         turn.attempt = turn.attempt._replace(confirm_at=event.at + pause)
-    elif event.status in UNDER_WAY:
-        seen = deed_of(incident.action).not_done if event.status == "pending" else NOTHING_HAPPENED
+    elif event.status in WAIT_SECONDS:
+        seen = wording_of(incident.action).not_done if event.status == "pending" else NOTHING_HAPPENED
         _next_link(turn, incident, f"{seen} after {waited / 60.0:.0f} min", event.at)
     else:
         finish(turn, "unknown", event.detail)

@@ -222,7 +222,7 @@ def _worked_since(turn: Turn) -> bool:
 
 def outcome(turn: Turn, event: Outcome) -> None:
     """What became of an effect; one that belongs to nothing open any more changes nothing."""
-    turn.arrived(event.effect)
+    turn.settle_message(event.effect)
     incident, phase, effect = turn.core.incident, turn.core.phase, event.effect
     checking = dict(entry.split(" ", 1) for entry in turn.core.plans.checking)
     if effect in checking:

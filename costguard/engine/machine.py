@@ -148,15 +148,15 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     gap, first = tick.at - state.at, state.core.signals.work is None
     if first:
         state = state._replace(at=max(state.at, tick.at - rules.policy.interval))  # nobody looked before: not unknown
-    if first and state.core.fresh in {"", "lost"}:
+    if first and state.core.fresh_start in {"", "lost"}:
         turn.clocks = turn.clocks._replace(began=tick.at, suspended=tick.suspended)
-    elif tick.suspended - state.core.clocks.suspended >= RESUME_JUMP_SECONDS and state.core.fresh != "boot":
+    elif tick.suspended - state.core.clocks.suspended >= RESUME_JUMP_SECONDS and state.core.fresh_start != "boot":
         restart.resume(turn, tick.suspended - state.core.clocks.suspended)
         state, gap = turn.state._replace(at=tick.at - rules.policy.interval), rules.policy.interval
-    if state.core.fresh == "boot":
+    if state.core.fresh_start == "boot":
         turn.clocks = turn.clocks._replace(began=tick.at)
         restart.close_after_boot(turn)
-    elif state.core.fresh == "lost":
+    elif state.core.fresh_start == "lost":
         restart.without_state(turn)
     if not state.gpus and not turn.core.clocks.started and tick.suspended >= RESUME_JUMP_SECONDS:
         # the machine slept in this boot, and the state that knew when is lost (I9)
@@ -176,11 +176,11 @@ def _tick(state: State, tick: Tick, rules: Rules) -> Step:
     incident.advance(
         turn,
         # a boot has no past to bridge; within the boot a lost state is a hole
-        bridged=state.core.fresh != "lost" and (bridged(gap, rules, restarted=restarted) or first),
+        bridged=state.core.fresh_start != "lost" and (bridged(gap, rules, restarted=restarted) or first),
         watched=bridged(gap, rules, restarted=False) or first,
     )
     tell_deadline(turn)
-    turn.core = turn.core._replace(fresh="", unchanged_until=next_decision(turn.situation))
+    turn.core = turn.core._replace(fresh_start="", unchanged_until=next_decision(turn.situation))
     after = turn.state
     check(before, after, turn.effects, rules)
     return Step(after, tuple(turn.effects), Sentence(after, rules, tick.wall))

@@ -2,7 +2,6 @@
 
 from costguard.engine import deadline, obstacles
 from costguard.engine.deadline import Situation
-from costguard.engine.deeds import WATCHES, Deed, deed_of
 from costguard.engine.idleness import weak_sign_alone
 from costguard.engine.pre_stop_hook import hook_works
 from costguard.engine.reasons import DEADLINE, OWN_REASONS, earliest, reason_of, veto_words
@@ -10,6 +9,7 @@ from costguard.engine.rules import Rules
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, WARNING, Core, Incident, State
 from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER, Track
+from costguard.engine.wording import WATCHES, ActionWording, wording_of
 from costguard.engine.words import clock, duration, percent, several
 
 GPUS_NAMED = 8
@@ -32,8 +32,8 @@ ON_DONE = {
 
 def was_done(done: str, action: str) -> str:
     """How an incident ended whose last action is this."""
-    deed = deed_of(action)
-    return ON_DONE[done].format(word=deed.word, ended=deed.ended or f"{deed.word} was carried out")
+    wording = wording_of(action)
+    return ON_DONE[done].format(word=wording.word, ended=wording.ended or f"{wording.word} was carried out")
 
 
 def status_word(state: State, rules: Rules) -> str:
@@ -131,8 +131,8 @@ class Sentence:
     def _next(self) -> str:
         """What would happen when, and who can change it."""
         core, rules = self._state.core, self._rules
-        deed = deed_of(action_of(core.incident, rules))
-        action, detail = deed.word, _brief(core.incident.detail if core.incident else "")
+        wording = wording_of(action_of(core.incident, rules))
+        action, detail = wording.word, _brief(core.incident.detail if core.incident else "")
         if core.phase == WARNING:
             return self._countdown(action)
         if core.phase == ACTING:
@@ -140,16 +140,16 @@ class Sentence:
         if core.phase == CONFIRMING:
             return f"{action} was requested; {'checking the outcome' if detail else 'waiting for confirmation'}"
         if core.phase == FAILED:
-            bill = "THE BILL GOES ON; " if deed.ends_bill else ""
+            bill = "THE BILL GOES ON; " if wording.ends_bill else ""
             return f"{action} FAILED{_in_brackets(detail)}; {bill}{self._after_failure()}"
         if core.phase == DONE:
             done = was_done(core.ending.done, action_of(core.incident, rules))
-            after = deed.after if core.ending.done == "acted" else WATCHES
+            after = wording.after if core.ending.done == "acted" else WATCHES
             return f"{done}{_in_brackets(detail)}; {after}"
         if obstacle := obstacles.obstacle(core, rules):
             held = core.people.holds and core.notice.due is None and not obstacles.forbidden(core, rules)
             return obstacle + (f" until {self._at(max(hold.until for hold in core.people.holds))}" if held else "")
-        return self._outlook(deed)
+        return self._outlook(wording)
 
     def _kept_until(self, situation: Situation) -> str:
         """What would end it, where what senses see is all that keeps the machine up; else empty."""
@@ -209,9 +209,9 @@ class Sentence:
         holder = "somebody" if core.people.charged < rules.policy.hold_total else "root"
         return f"{would} {when}, unless {work}{holder} runs `costguard hold 2h`{nobody}"
 
-    def _outlook(self, deed: Deed) -> str:
+    def _outlook(self, wording: ActionWording) -> str:
         state, rules, core = self._state, self._rules, self._state.core
-        policy, action = rules.policy, deed.word
+        policy, action = rules.policy, wording.word
         situation = Situation(state, rules, self._wall, core.clocks.synced)
         times = [(earliest(reason, situation), reason) for reason in OWN_REASONS if reason.applies(policy)]
         would = "" if policy.mode == "live" else "DRY RUN: "
@@ -227,21 +227,21 @@ class Sentence:
         at = max(at, obstacles.may_warn_at(core, rules))
         if at == NEVER:
             if weak_sign_alone(core) is not None:
-                return (
-                    f"it may be hidden work, so {deed.no}; {action} needs {duration(policy.kill_duration)} without it"
-                )
+                return f"it may be hidden work, so {wording.no}; {action} needs {duration(policy.kill_duration)} without it"
             if any(t.busy and t.unknown_since is None for t in state.tracks):
                 return f"work is never stopped; {action} needs {duration(policy.kill_duration)} below {percent(rules.quiet_threshold)}"
             if core.selection.unmatched:
-                return f"{deed.no} until every name in gpu_devices matches a GPU"
+                return f"{wording.no} until every name in gpu_devices matches a GPU"
             if (
                 core.signals.unknown_since is not None
                 or core.signals.armed_at is not None
                 or policy.arm_duration is None
             ):
-                return f"{deed.no} until every GPU can be read"
+                return f"{wording.no} until every GPU can be read"
             share = percent(policy.arm_threshold)
-            return f"waiting for load above {share} for {duration(policy.arm_duration or 0.0)}; until then {deed.none}"
+            return (
+                f"waiting for load above {share} for {duration(policy.arm_duration or 0.0)}; until then {wording.none}"
+            )
         later, end = _later(rules, "later"), _end(rules, "work is seen")
         soon = f"at {self._at(at)}" if at > state.at else "now"
         unless = "" if why == DEADLINE.outlook(policy) and policy.stop_busy else f", unless {end}"

@@ -4,7 +4,6 @@ from collections.abc import Mapping
 
 from costguard.engine import deadline, obstacles
 from costguard.engine.attempt import abandon
-from costguard.engine.deeds import deed_of
 from costguard.engine.effects import Answer
 from costguard.engine.events import AskExtend, AskHold, AskRelease, AskStop
 from costguard.engine.incident import back_to_watching, open_incident
@@ -14,6 +13,7 @@ from costguard.engine.reasons import DEADLINE
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, PERSON, ROOT, WARNING, Core, Hold, holder
 from costguard.engine.turn import Turn, action_of
 from costguard.engine.window import NEVER
+from costguard.engine.wording import wording_of
 from costguard.engine.words import duration
 
 HOLDS_KEPT = 32
@@ -71,7 +71,8 @@ def extend(turn: Turn, event: AskExtend) -> None:
     limit, due = deadline.first(turn.situation).at, deadline.deadline_at(turn.situation)
     wanted = max(due, event.at) + event.seconds
     until = wanted if event.uid == ROOT else min(wanted, limit + turn.rules.policy.extend_max)
-    if core.phase in {ACTING, CONFIRMING} or (_acted(core) and deed_of(action_of(core.incident, turn.rules)).ends_bill):
+    stopped = _acted(core) and wording_of(action_of(core.incident, turn.rules)).ends_bill
+    if core.phase in {ACTING, CONFIRMING} or stopped:
         message = _too_late(turn)  # this machine ends; after any other action it goes on, and so does its deadline
     elif limit == NEVER:
         message = f"refused: {deadline.why_none(turn.rules, synced=turn.synced)}; `costguard hold 2h` keeps it up"
@@ -125,11 +126,11 @@ def _acted(core: Core) -> bool:
 
 
 def _too_late(turn: Turn) -> str:
-    deed = deed_of(action_of(turn.core.incident, turn.rules))
+    wording = wording_of(action_of(turn.core.incident, turn.rules))
     if turn.core.phase == DONE:
         since = duration(turn.at - turn.core.ending.since)
-        return f"too late: {deed.ended or f'the {deed.word} was carried out'} {since} ago; watching resumes when work is seen"
-    return f"too late: {deed.begun or f'the {deed.word} has already been requested'}"
+        return f"too late: {wording.ended or f'the {wording.word} was carried out'} {since} ago; watching resumes when work is seen"
+    return f"too late: {wording.begun or f'the {wording.word} has already been requested'}"
 
 
 def _no_hold(turn: Turn, key: str, seconds: float, uid: int | None) -> str:
@@ -279,7 +280,7 @@ def stop(turn: Turn, event: AskStop) -> None:
         _answer(turn, event.client, f"refused: {message}", done=False)
     elif core.phase in {ACTING, CONFIRMING}:
         _answer(turn, event.client, "already under way", done=False)
-    elif core.fresh in {"boot", "lost"}:  # what was open before is closed by the first tick
+    elif core.fresh_start in {"boot", "lost"}:  # what was open before is closed by the first tick
         _answer(turn, event.client, "refused: the guard has just started; ask again in a few seconds", done=False)
     elif core.phase == WARNING and core.incident is not None and core.incident.by_person:
         _answer(turn, event.client, f"already under way: {core.incident.owner} asked for it", done=True)

@@ -9,7 +9,7 @@ from costguard.engine.turn import Turn, action_of
 
 PREFLIGHT_EVERY_SECONDS = DAY_SECONDS
 
-OVER = frozenset({"task_ended", "task_ending"})
+ALREADY_ENDED = frozenset({"task_ended", "task_ending"})
 """Findings of a plan that is refused because what it would end has ended, or is being ended: nobody has to do anything."""
 
 SCOPE_SECONDS = 60.0
@@ -57,7 +57,7 @@ def checked(turn: Turn, action: str, event: Outcome) -> None:
     elif not checking and not plans.round_failed:
         turn.plans = turn.plans._replace(failed_rounds=0)
     turn.plans = turn.plans.with_verdict(Verdict(action, event.status, event.findings, event.at))
-    if event.status == "refuse" and before != "refuse" and not over(turn, action):
+    if event.status == "refuse" and before != "refuse" and not already_ended(turn, action):
         turn.tell("preflight_refused", "critical", action=action, findings=[list(f) for f in event.findings])
     elif event.status in PASSED:
         _passed(turn, action, before)
@@ -105,10 +105,10 @@ def refusal(turn: Turn, action: str) -> str:
     return "; ".join(text for _, text, _ in plan.findings) or f"the plan for {action} was refused"
 
 
-def over(turn: Turn, action: str) -> bool:
+def already_ended(turn: Turn, action: str) -> bool:
     """Whether the last plan of an action found that nothing is left to end."""
     plan = turn.core.plans.last(action)
-    return plan is not None and plan.verdict in REFUSED and any(code in OVER for code, _, _ in plan.findings)
+    return plan is not None and plan.verdict in REFUSED and any(code in ALREADY_ENDED for code, _, _ in plan.findings)
 
 
 def third_stop(turn: Turn, action: str) -> str:

@@ -1,6 +1,6 @@
 """What a restart, a reload, a sleep and a boot do to what is open."""
 
-from costguard.engine.alarm import timed, waiting
+from costguard.engine.alarm import paused, scheduled
 from costguard.engine.attempt import abandon, answer_request, attempt_failed
 from costguard.engine.events import Began
 from costguard.engine.incident import back_to_watching, request_outlived
@@ -15,8 +15,8 @@ def begin_again(turn: Turn, event: Began) -> None:
     core = turn.core
     why = "restart" if event.why == "restart" else "reload"
     # what the next tick was to begin again with is not forgotten when the guard ends before it
-    kept = core.fresh in {"boot", "lost"} or (core.fresh and why == "restart")
-    turn.core = core._replace(fresh=core.fresh if kept else why)
+    kept = core.fresh_start in {"boot", "lost"} or (core.fresh_start and why == "restart")
+    turn.core = core._replace(fresh_start=core.fresh_start if kept else why)
     verdicts = core.plans.verdicts if event.proven else ()
     turn.plans = turn.plans._replace(
         verdicts=verdicts, checking=(), check_at=event.at, failed_rounds=0, round_failed=False
@@ -49,7 +49,7 @@ def _reloaded(turn: Turn, event: Began) -> None:
     passed = tuple(plan for plan in turn.plans.verdicts if plan.verdict in PASSED)
     turn.plans = turn.plans._replace(verdicts=passed)
     if alarm is not None and alarm.next < NEVER:
-        turn.alarms = turn.alarms._replace(unknown=timed(alarm, turn.rules))
+        turn.alarms = turn.alarms._replace(unknown=scheduled(alarm, turn.rules))
 
 
 def _ask_again(turn: Turn, at: float) -> None:
@@ -84,12 +84,12 @@ def resume(turn: Turn, asleep: float) -> None:
         answer_request(turn, fate, "the machine was suspended and resumed")
         turn.tell("came_back", "info", acted=incident.requested)
     turn.watch()
-    turn.core = turn.core._replace(fresh="resume")
+    turn.core = turn.core._replace(fresh_start="resume")
     turn.ending = turn.ending._replace(rounds=0)
     turn.notice = turn.notice._replace(due=None)
     turn.clocks = turn.clocks._replace(started=turn.at)
     turn.signals = turn.signals._replace(armed_at=None, above_arm_since=None)
-    turn.alarms = turn.alarms._replace(unknown=waiting(turn.alarms.unknown, turn.at - asleep))
+    turn.alarms = turn.alarms._replace(unknown=paused(turn.alarms.unknown, turn.at - asleep))
 
 
 def close_after_boot(turn: Turn) -> None:

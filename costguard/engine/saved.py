@@ -22,10 +22,10 @@ from costguard.engine.state import (
     Hold,
     Incident,
     Ledger,
+    PendingMessage,
     People,
     State,
     StopRequest,
-    Untold,
     Verdict,
 )
 from costguard.engine.window import NEVER, Track
@@ -46,9 +46,9 @@ CORE = {
     "stops": "ledger.stops", "plans": "plans.verdicts", "check": "plans.check_at", "checking": "plans.checking",
     "check_since": "plans.checking_since", "check_tries": "plans.failed_rounds", "check_soon": "plans.round_failed",
     "unused": "ledger.unused", "ran": "ledger.ran", "spent_since": "ledger.spent_since", "spent": "ledger.spent",
-    "saved_wall": "clocks.wall", "saved_at": "clocks.wall_at", "synced": "clocks.synced", "fresh": "fresh",
+    "saved_wall": "clocks.wall", "saved_at": "clocks.wall_at", "synced": "clocks.synced", "fresh": "fresh_start",
     "extensions": "deadline.extensions", "deadline_whole": "deadline.whole", "deadline_left": "deadline.told_left",
-    "kept": "alarms.kept", "untold": "untold",
+    "kept": "alarms.kept", "untold": "pending_messages",
 }  # fmt: skip
 """All but what the next tick computes or brings: vetoes, and until when nothing changes."""
 
@@ -123,7 +123,7 @@ def _next_boot(core: Core, commitments: Mapping[str, Any], now: float) -> Core:
         people=core.people._replace(holds=holds),
         ledger=core.ledger._replace(unused=unused, ran=ran, spent=spent),
         clocks=core.clocks._replace(wall=commitments["wall"] if commitments.get("dated", True) else UNDATED),
-        fresh="boot",
+        fresh_start="boot",
     )
 
 
@@ -133,7 +133,7 @@ def _same_boot(core: Core, commitments: Mapping[str, Any], now: float) -> Core:
     Quiet time does not count: nobody looked in between. What people were only warned of is taken back by the first tick.
     """
     earlier = commitments["earlier"]
-    core = core._replace(ledger=core.ledger._replace(ran=earlier["ran"], spent=earlier["spent"]), fresh="lost")
+    core = core._replace(ledger=core.ledger._replace(ran=earlier["ran"], spent=earlier["spent"]), fresh_start="lost")
     if core.incident is None or core.incident.attempt.requested_at is None:
         return core
     attempt = core.incident.attempt._replace(confirm_effect="", confirm_at=now)
@@ -184,7 +184,7 @@ def _unused(state: State) -> float:
     # a person who starts the machine again after an own stop gets the whole time anew
     stopped = core.phase in (ACTING, CONFIRMING) or (core.phase == DONE and core.ending.done == "acted")
     # what was seen under another policy ends with the next tick
-    if stopped or core.fresh == "reload" or core.signals.armed_at is not None:
+    if stopped or core.fresh_start == "reload" or core.signals.armed_at is not None:
         return 0.0
     if work is None or work.unknown_since is not None or work.busy:
         return 0.0
@@ -220,7 +220,7 @@ def alike(state: State, other: State) -> bool:
     return same and state.tracks == other.tracks and state.gpus == other.gpus
 
 
-def promised(state: State, commitments: Mapping[str, Any]) -> State:
+def with_commitments(state: State, commitments: Mapping[str, Any]) -> State:
     """A state of this boot with what was promised after it was saved: holds, what they cost, and own stops."""
     core, accounts = state.core, _pairs(commitments.get("accounts", ()))
     holds = _holds(commitments["holds"], commitments.get("holders", ()))
@@ -292,8 +292,8 @@ def _verdicts(saved: Sequence[Sequence[Any]]) -> tuple[Verdict, ...]:
     return tuple(Verdict(action, verdict, _findings(findings), at) for action, verdict, findings, at in saved)
 
 
-def _untold(saved: Sequence[Sequence[Any]]) -> tuple[Untold, ...]:
-    return tuple(Untold(effect, kind, level, dict(facts), at) for effect, kind, level, facts, at in saved)
+def _pending_messages(saved: Sequence[Sequence[Any]]) -> tuple[PendingMessage, ...]:
+    return tuple(PendingMessage(effect, kind, level, dict(facts), at) for effect, kind, level, facts, at in saved)
 
 
 def _findings(saved: Sequence[Sequence[str]]) -> tuple[tuple[str, str, str], ...]:
@@ -325,7 +325,7 @@ READ: dict[str, Callable[[Any], Any]] = {
     "extensions": _holds,
     "plans": _verdicts,
     "hook_failed": _findings,
-    "untold": _untold,
+    "untold": _pending_messages,
     "incident": _incident,
     "wish": _stop_request,
 }

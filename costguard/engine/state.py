@@ -262,7 +262,7 @@ class Deadline(NamedTuple):
         return max(self.extensions, key=lambda one: one.until, default=None)
 
 
-class Untold(NamedTuple):
+class PendingMessage(NamedTuple):
     """A message that is on its way: nobody has said yet whether it arrived. ``at`` is when it was told, on the boot clock."""
 
     effect: str
@@ -282,7 +282,7 @@ class Core(NamedTuple):
     phase: str = WATCHING
     incident: Incident | None = None
     stop_request: StopRequest | None = None
-    fresh: str = ""  # boot | lost | restart | reload | resume: what the next tick begins again with
+    fresh_start: str = ""  # boot | lost | restart | reload | resume: why the next tick begins anew; empty: it does not
     unchanged_until: float = -NEVER  # no tick changes anything before, if the levels stay
     vetoes: tuple[Veto, ...] = ()
     quiet_host: bool | None = None
@@ -295,7 +295,7 @@ class Core(NamedTuple):
     plans: Plans = Plans()
     ledger: Ledger = Ledger()
     deadline: Deadline = Deadline()
-    untold: tuple[Untold, ...] = ()  # what a guard that is killed leaves to the next one to tell
+    pending_messages: tuple[PendingMessage, ...] = ()  # not known to have arrived: told again after a restart
 
 
 class State(NamedTuple):

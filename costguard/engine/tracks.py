@@ -45,13 +45,13 @@ def observe(state: State, tick: Tick, rules: Rules) -> tuple[State, tuple[Readin
     core = state.core
     if gpus != state.gpus or not core.selection.picked:
         core = pick(core, gpus, rules)
-    before, window, anew = state.at, rules.policy.kill_duration, core.fresh in ANEW
+    before, window, anew = state.at, rules.policy.kill_duration, core.fresh_start in ANEW
     olds = (*state.tracks, *(None,) * (len(gpus) - len(state.gpus)))  # those that are new stand at the end
     if hook_works(core, before):
         readings = without_hook_work(readings, olds)
     tracks: list[Track] = []
     fresh_since: list[float] = []
-    point = 0.0 if core.fresh == "restart" else rules.gap  # what the dead guard last saw may not have been saved
+    point = 0.0 if core.fresh_start == "restart" else rules.gap  # what the dead guard last saw may not have been saved
     hole = tick.at - before
     for position, (old, reading) in enumerate(zip(olds, readings, strict=True)):
         seen = old is not None and old.unknown_since is None and not anew
@@ -60,7 +60,7 @@ def observe(state: State, tick: Tick, rules: Rules) -> tuple[State, tuple[Readin
             busy = is_busy(reading, rules)
             tracks.append(old if busy is old.busy else advance(old, busy, before, window))
             continue
-        last = _last_seen(old, reading, tick.at, before, ruled_anew=core.fresh == "reload") if anew else old
+        last = _last_seen(old, reading, tick.at, before, ruled_anew=core.fresh_start == "reload") if anew else old
         track, restarted = _carry(last, reading, tick.at, before, rules, window, point, first=not state.gpus)
         tracks.append(track)
         if restarted and position in core.selection.judged:
@@ -181,26 +181,28 @@ def _machine(
         elif tracks[i].busy:
             busy = True
     known_work = _known_work(core, at, before, rules, busy=busy)
-    if core.fresh in ANEW:
+    if core.fresh_start in ANEW:
         core = _forget(core)
     old = core.signals
     look = at - min(policy.interval, at - before)  # what a reading that begins anew stands for
     start = look - core.ledger.unused if old.work is None else look
     unused_window = policy.unused_after or window
-    work = _follow(old.work, busy, before, unused_window, unknown=unknown, restarted=restarted, start=start, at=at)
+    work = _advance_joint(
+        old.work, busy, before, unused_window, unknown=unknown, restarted=restarted, start=start, at=at
+    )
     # unknown: evidence for each part does not tell what their mean was
     mean = old.mean if old.mean is not None and old.mean.unknown_since is None else None
     if rules.judges_mean:
         high = _mean_is_busy(readings, picked, rules)
-        mean = _follow(mean, high, before, window, unknown=unknown, restarted=restarted, start=look, at=at)
-    strong = _go_on(old.strong_work, busy and is_strong(readings, rules), before, window, before)
+        mean = _advance_joint(mean, high, before, window, unknown=unknown, restarted=restarted, start=look, at=at)
+    strong = _advance_known(old.strong_work, busy and is_strong(readings, rules), before, window, before)
     watched = old.host if at - before <= rules.gap else None
     signals = Signals(
         work=work,
         mean=mean,
         known_work=known_work,
         strong_work=strong if rules.heeds_signs else None,
-        host=_go_on(watched, seen.quiet_host is not True, before, window, at),
+        host=_advance_known(watched, seen.quiet_host is not True, before, window, at),
         unknown_since=None if not unknown else before if old.unknown_since is None else old.unknown_since,
         above_arm_since=old.above_arm_since,
         armed_at=old.armed_at,
@@ -212,8 +214,8 @@ def _machine(
 def _known_work(core: Core, at: float, before: float, rules: Rules, *, busy: bool) -> Track:
     """Work that is known; what ended a moment ago, under another policy, has ended now: a deadline waits for that."""
     old = core.signals.known_work
-    if core.fresh not in ANEW:
-        return _go_on(old, busy, before, rules.policy.kill_duration, before)
+    if core.fresh_start not in ANEW:
+        return _advance_known(old, busy, before, rules.policy.kill_duration, before)
     pause = work_over_seconds(rules)
     if not busy and old is not None and (old.busy or (_ended(old) and at - old.since < pause)):
         return Track(busy=False, since=at, known_since=before)
@@ -228,7 +230,7 @@ def _ended(track: Track) -> bool:
 def _forget(core: Core) -> Core:
     """Under another policy, and after a sleep, nothing that was seen before counts."""
     signals = core.signals._replace(work=None, mean=None, strong_work=None)
-    if core.fresh == "resume":
+    if core.fresh_start == "resume":
         signals = signals._replace(host=None, unknown_since=None)
     alarms, ledger = core.alarms._replace(weak_sign=None, kept=None), core.ledger._replace(unused=0.0)
     return core._replace(signals=signals, alarms=alarms, ledger=ledger)
@@ -239,7 +241,7 @@ def _mean_is_busy(readings: tuple[Reading, ...], picked: tuple[int, ...], rules:
     return not (loads and 0.0 <= sum(loads) / len(loads) < rules.quiet_threshold)
 
 
-def _go_on(old: Track | None, busy: bool, before: float, window: float, start: float) -> Track:
+def _advance_known(old: Track | None, busy: bool, before: float, window: float, start: float) -> Track:
     """A signal that is never unknown, over one tick; a new one begins at ``start``."""
     return begin(busy, start) if old is None else advance(old, busy, before, window)
 
@@ -253,7 +255,7 @@ def _clocks(clocks: Clocks, tick: Tick) -> Clocks:
     return clocks if clocks.synced is tick.synced else clocks._replace(synced=tick.synced)
 
 
-def _follow(
+def _advance_joint(
     old: Track | None,
     busy: bool,
     before: float,

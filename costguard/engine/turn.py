@@ -22,26 +22,26 @@ from costguard.engine.state import (
     Incident,
     Interruption,
     Ledger,
+    PendingMessage,
     People,
     Plans,
     Selection,
     Signals,
     State,
-    Untold,
 )
 from costguard.engine.window import NEVER
 
-UNDER_WAY = frozenset((
+MADE_ANEW = frozenset((
     "warning", "countdown", "unguarded", "acting", "next_action",
     "done", "would_act", "cannot", "outcome_unknown", "failed", "reminder",
 ))  # fmt: skip
-"""Messages of a countdown, of a request, and of what came of them: a guard that begins again says itself how these stand."""
+"""Messages that a guard which begins again makes anew: of a countdown, of a request, and of what came of them."""
 
 REQUESTED = frozenset(("accepted", "asking", "stopping"))
 """Messages about a request that was sent. The last is repeated while nothing else is known: the machine may end before there is more."""
 
-UNTOLD_KEPT = 16
-"""Messages that are on their way at once; of more, the first ones are the next guard's no more."""
+PENDING_LIMIT = 16
+"""Pending messages that are kept; of more, the oldest are not told again."""
 
 TOLD_AGAIN_WITHIN_SECONDS = 3600.0
 """What is older is no news, and nobody knows any more who has taken it."""
@@ -145,28 +145,28 @@ class Turn:
         effect_id = self.serial("m")
         message = Tell(effect_id, kind, level, {**self.facts(), **facts})
         self.effects.append(message)
-        if kind not in UNDER_WAY:
-            before = [one for one in self.core.untold if not (kind in REQUESTED and one.kind in REQUESTED)]
-            kept = (*before, Untold(effect_id, kind, level, message.facts, self.at))
-            self.core = self.core._replace(untold=kept[-UNTOLD_KEPT:])
+        if kind not in MADE_ANEW:
+            before = [one for one in self.core.pending_messages if not (kind in REQUESTED and one.kind in REQUESTED)]
+            kept = (*before, PendingMessage(effect_id, kind, level, message.facts, self.at))
+            self.core = self.core._replace(pending_messages=kept[-PENDING_LIMIT:])
         return effect_id
 
-    def arrived(self, effect_id: str) -> None:
-        """What became of a message is known: nobody has to tell it once more."""
-        if any(one.effect == effect_id for one in self.core.untold):
-            untold = tuple(one for one in self.core.untold if one.effect != effect_id)
-            self.core = self.core._replace(untold=untold)
+    def settle_message(self, effect_id: str) -> None:
+        """Forget a pending message: it is known whether it arrived."""
+        if any(one.effect == effect_id for one in self.core.pending_messages):
+            left = tuple(one for one in self.core.pending_messages if one.effect != effect_id)
+            self.core = self.core._replace(pending_messages=left)
 
     def tell_again(self, at: float) -> None:
-        """What was on its way when the guard before this one was killed; whoever has taken it is spared."""
+        """Send the pending messages of the guard before this one once more; whoever has taken one is spared."""
         out = self.core.phase == CONFIRMING
-        fresh = tuple(
+        recent = tuple(
             one
-            for one in self.core.untold
+            for one in self.core.pending_messages
             if at - one.at <= TOLD_AGAIN_WITHIN_SECONDS and (out or one.kind not in REQUESTED)
         )
-        self.core = self.core._replace(untold=fresh)
-        again = [(one, {**one.facts, "told_again": True, "told_at": one.at}) for one in fresh]
+        self.core = self.core._replace(pending_messages=recent)
+        again = [(one, {**one.facts, "told_again": True, "told_at": one.at}) for one in recent]
         self.effects += [Tell(one.effect, one.kind, one.level, facts) for one, facts in again]
 
     def facts(self) -> dict[str, object]:

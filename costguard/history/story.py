@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from costguard.engine.deeds import deed_of
 from costguard.engine.narrate import ON_DONE, unreached, was_done
 from costguard.engine.state import PERSON
+from costguard.engine.wording import wording_of
 from costguard.engine.words import percent, several
 from costguard.history.query import Event
 from costguard.notify.job import HELD_BACK, IN_DOUBT, SPARED
@@ -195,15 +195,15 @@ def _entry(event: Event, asked: str, beside: Mapping[str, Any]) -> Entry:
         return Entry(event.wall, *_outcome(data, asked))
     if event.kind == "go":
         return Entry(
-            event.wall, f"{deed_of(action).word} was started, on these readings:", readings(data.get("readings"))
+            event.wall, f"{wording_of(action).word} was started, on these readings:", readings(data.get("readings"))
         )
     if event.kind == "hook":
         return Entry(event.wall, f"hook {data.get('step')}: {data.get('status')}", (str(data.get("detail") or ""),))
     if event.kind == "delivery":
         return Entry(event.wall, delivery(data), _answered(data))
     title = {
-        "prepare": f"a worker plans {deed_of(action).word}, authenticates and waits",
-        "confirm": f"checking the outcome of {deed_of(action).word}",
+        "prepare": f"a worker plans {wording_of(action).word}, authenticates and waits",
+        "confirm": f"checking the outcome of {wording_of(action).word}",
         "abandon": f"the waiting worker was stopped; it had requested nothing (attempt {data.get('effect')})",
         "released": f"{data.get('owner')} ran `costguard release`",
         "lost": lost_rows(data),
@@ -326,7 +326,7 @@ def _plan(data: Mapping[str, Any]) -> tuple[str, ...]:
     if data.get("to") == "DONE" and data.get("done") in ON_DONE:
         lines.append(was_done(str(data["done"]), str(data.get("action"))))
     if data.get("to") == "WARNING" and isinstance(plan, list) and len(plan) == 2:
-        lines.append(f"plan for {deed_of(str(data.get('action'))).word}: {VERDICT_WORDS.get(plan[0], plan[0])}")
+        lines.append(f"plan for {wording_of(str(data.get('action'))).word}: {VERDICT_WORDS.get(plan[0], plan[0])}")
         lines += [f"  {finding[1]}" for finding in plan[1] if isinstance(finding, list) and len(finding) > 1]
     return tuple(lines)
 
@@ -353,4 +353,4 @@ def _outcome(data: Mapping[str, Any], asked: str) -> tuple[str, tuple[str, ...]]
         )
     shown = f" (proof: {proof})" if proof else ""
     what = {"prepare": "the worker reports", "confirm": "the check reports"}.get(kind, "outcome")
-    return f"{deed_of(action).word}: {what}: {status}{shown}" + (f": {detail}" if detail else ""), lines
+    return f"{wording_of(action).word}: {what}: {status}{shown}" + (f": {detail}" if detail else ""), lines

@@ -63,10 +63,10 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
-from costguard.engine.deeds import start_after
 from costguard.engine.pre_stop_hook import HOOK_FAILED
 from costguard.engine.reasons import REASONS
 from costguard.engine.state import PERSON
+from costguard.engine.wording import start_after
 from costguard.engine.words import clock, duration, percent, several, times
 from costguard.money import rate
 from costguard.notify import words
@@ -114,7 +114,7 @@ def _reaching(facts: Facts, text: str) -> str:
 
 def _warning(facts: Facts) -> tuple[str, Lines]:
     verb = "would" if facts.dry else "will"
-    return f"{facts.subject} {verb} {facts.deed.base} {facts.when}".rstrip(), [
+    return f"{facts.subject} {verb} {facts.wording.base} {facts.when}".rstrip(), [
         _how_to_postpone(facts),
         f"To hold it without a login: {facts.text('hold_url')}" if facts.text("hold_url") and not facts.dry else "",
         *_cause(facts),
@@ -153,8 +153,8 @@ def _deadline_ahead(facts: Facts) -> tuple[str, Lines]:
     verb = "would" if facts.dry else "will"
     busy = _STOPS_WORK if facts.true("stop_busy") else "If it works then, this comes once the work has ended."
     grace = facts.number("grace")
-    then = f", {duration(grace)} before the {facts.deed.noun}" if grace else ""
-    return f"{facts.subject} {verb} {facts.deed.base} when {limit} {facts.when}".rstrip(), [
+    then = f", {duration(grace)} before the {facts.wording.noun}" if grace else ""
+    return f"{facts.subject} {verb} {facts.wording.base} when {limit} {facts.when}".rstrip(), [
         f"A warning comes then{then}. {busy}",
         _how_to_move(facts),
         _price(facts),
@@ -201,7 +201,7 @@ def _summary(facts: Facts) -> tuple[str, Lines]:
         *[f"- not done: {sentence(text)}" for text in facts.names("troubles")],
         *_nearly(facts),
         _held_by(facts),
-        sentence(f"now {facts.deed.none}: {facts.text('forbidden')}" if facts.text("forbidden") else ""),
+        sentence(f"now {facts.wording.none}: {facts.text('forbidden')}" if facts.text("forbidden") else ""),
         _price(facts),
         "The whole record: `costguard history`.",
     ]
@@ -218,7 +218,7 @@ def _period(since: float, until: float, made: float | None) -> str:
 def _summed_up(facts: Facts) -> str:
     """Money, after the hours: what was saved, else what idle hours cost; nothing where no price is known."""
     currency, saved, would = facts.text("currency"), facts.number("saved"), facts.number("would_save")
-    idle = facts.number("idle_cost") if facts.ward.billed else None
+    idle = facts.number("idle_cost") if facts.guarded.billed else None
     if facts.dry and would:
         return f"; live mode would have saved {money(would, currency)}"
     if saved:
@@ -238,15 +238,15 @@ def _counted(facts: Facts) -> Lines:
     estimated = facts.number("would_save") if facts.dry else facts.number("saved")
     counted = _limited(facts.number("saving_limit") or 0.0, facts.number("uncounted") or 0.0) if estimated else ""
     return [
-        f"Live mode would have {facts.ward.past} it {times(count('would'))}{again}." if count("would") else before,
+        f"Live mode would have {facts.guarded.past} it {times(count('would'))}{again}." if count("would") else before,
         counted,
-        f"{facts.ward.past.capitalize()} {times(count('stops'))}." if count("stops") else "",
+        f"{facts.guarded.past.capitalize()} {times(count('stops'))}." if count("stops") else "",
         f"Warned {times(count('warnings'))}." if count("warnings") and not facts.dry else "",
         f"GPUs unreadable for long: {several(count('alarms'), 'alarm')}." if count("alarms") else "",
         f"A job looked as if it hung: told {times(count('hung'))}." if count("hung") else "",
         f"People or programs kept it up without GPU work: told {times(count('kept_up'))}." if count("kept_up") else "",
         f"Its idle hours cost {money(idle, facts.text('currency'))} (an estimate)."
-        if idle and facts.ward.billed
+        if idle and facts.guarded.billed
         else "",
     ]
 
@@ -297,24 +297,24 @@ def _from_elsewhere(facts: Facts) -> str:
 def _cancelled(facts: Facts) -> tuple[str, Lines]:
     why = sentence(facts.text("why") or facts.text("detail"))
     if facts.text("reason") == PERSON:
-        return f"{facts.name}: the {facts.deed.noun} requested by {_requester(facts)} is cancelled", [
-            why, f"{_NOT_DONE.format(facts.deed.noun)} To stop it anyway: `costguard stop`.",
+        return f"{facts.name}: the {facts.wording.noun} requested by {_requester(facts)} is cancelled", [
+            why, f"{_NOT_DONE.format(facts.wording.noun)} To stop it anyway: `costguard stop`.",
         ]  # fmt: skip
     if facts.dry and facts.true("announced_live"):
-        return f"{facts.name}: {facts.deed.noun} cancelled: dry run from now on", [
+        return f"{facts.name}: {facts.wording.noun} cancelled: dry run from now on", [
             why,
-            f"{_NOT_DONE.format(facts.deed.noun)} Nothing is done while mode is dry-run; messages say what would be.",
+            f"{_NOT_DONE.format(facts.wording.noun)} Nothing is done while mode is dry-run; messages say what would be.",
         ]
     cause = (facts.text("why") or facts.text("detail")).rstrip(".")
     told = cause if len(cause) <= WHY_LENGTH and "\n" not in cause else ""
-    return f"{facts.name}: {facts.deed.noun} cancelled{f': {told}' if told else ''}", [
+    return f"{facts.name}: {facts.wording.noun} cancelled{f': {told}' if told else ''}", [
         "" if told else why,
-        f"{_NOT_DONE.format(facts.deed.noun)} {_warned_first(facts)}",
+        f"{_NOT_DONE.format(facts.wording.noun)} {_warned_first(facts)}",
     ]
 
 
 def _would_act(facts: Facts) -> tuple[str, Lines]:
-    return f"{facts.subject} would {facts.deed.base} now", [
+    return f"{facts.subject} would {facts.wording.base} now", [
         'Nothing was done: mode is dry-run. To let costguard act, set `mode = "live"`.',
         *_cause(facts),
         _would_save(facts),
@@ -331,31 +331,33 @@ def _would_save(facts: Facts) -> str:
 
 
 def _acting(facts: Facts) -> tuple[str, Lines]:
-    title = f"{facts.subject} would {facts.deed.base} now" if facts.dry else f"{facts.subject} {facts.deed.doing} now"
+    title = (
+        f"{facts.subject} would {facts.wording.base} now" if facts.dry else f"{facts.subject} {facts.wording.doing} now"
+    )
     return title, [*_cause(facts), *_findings(facts, hints=False), *_receipt(facts)]
 
 
 def _accepted(facts: Facts) -> tuple[str, Lines]:
-    return f"{facts.name}: {facts.deed.noun} accepted", [
+    return f"{facts.name}: {facts.wording.noun} accepted", [
         *_outcome(facts),
         *_findings(facts, hints=False, code=HOOK_FAILED),
-        _told_by(facts, facts.deed.accepted_then),
+        _told_by(facts, facts.wording.accepted_then),
         *_receipt(facts),
     ]
 
 
 def _stopping(facts: Facts) -> tuple[str, Lines]:
-    return facts.deed.begins.format(facts.name), [
+    return facts.wording.begins.format(facts.name), [
         *_outcome(facts),
-        _told_by(facts, facts.deed.begun_then),
+        _told_by(facts, facts.wording.begun_then),
         *_receipt(facts),
     ]
 
 
 def _done(facts: Facts) -> tuple[str, Lines]:
     closed = facts.text("error").startswith("closed")  # the last grade of proof, with what the cloud shows
-    billed = "" if facts.ends_bill or not facts.ward.billed else "; the machine is billed for as long as it is up"
-    done = f"{facts.deed.noun} confirmed" if closed else facts.deed.done or f"{facts.deed.noun} done"
+    billed = "" if facts.ends_bill or not facts.guarded.billed else "; the machine is billed for as long as it is up"
+    done = f"{facts.wording.noun} confirmed" if closed else facts.wording.done or f"{facts.wording.noun} done"
     return f"{facts.name}: {done}{billed}", [
         *_outcome(facts),
         *_findings(facts, hints=False, code=HOOK_FAILED),
@@ -366,9 +368,9 @@ def _done(facts: Facts) -> tuple[str, Lines]:
 def _cannot(facts: Facts) -> tuple[str, Lines]:
     if facts.dry:
         tail = "; the bill would go on" if facts.ends_bill else ""
-        return f"{facts.subject} could not {facts.deed.base} in live mode{tail}", _refusal(facts)
+        return f"{facts.subject} could not {facts.wording.base} in live mode{tail}", _refusal(facts)
     tail = "; the bill goes on" if facts.ends_bill else ""
-    return f"{facts.subject} cannot {facts.deed.base}{tail}", _refusal(facts)
+    return f"{facts.subject} cannot {facts.wording.base}{tail}", _refusal(facts)
 
 
 def _refusal(facts: Facts) -> Lines:
@@ -379,11 +381,11 @@ def _refusal(facts: Facts) -> Lines:
 
 def _preflight_refused(facts: Facts) -> tuple[str, Lines]:
     tail = "; the bill would go on" if facts.ends_bill else ""
-    return f"{facts.name}: {facts.deed.noun} would be refused{tail}", _refusal(facts)
+    return f"{facts.name}: {facts.wording.noun} would be refused{tail}", _refusal(facts)
 
 
 def _preflight_passed(facts: Facts) -> tuple[str, Lines]:
-    return f"{facts.name}: {facts.deed.noun} is possible again", []
+    return f"{facts.name}: {facts.wording.noun} is possible again", []
 
 
 def _failed(facts: Facts) -> tuple[str, Lines]:
@@ -395,32 +397,32 @@ def _failed(facts: Facts) -> tuple[str, Lines]:
             f"Given up: costguard does not retry a stop that {_requester(facts)} requested. To retry: `costguard stop`."
         )
     tail = "; the bill goes on" if facts.ends_bill else ""
-    title = f"{facts.name}: {facts.deed.noun} failed{count}{tail}"
+    title = f"{facts.name}: {facts.wording.noun} failed{count}{tail}"
     return title, [*_outcome(facts), again, *_findings(facts, hints=True), _price(facts)]
 
 
 def _next_action(facts: Facts) -> tuple[str, Lines]:
-    title = f"{facts.name}: the previous action failed; {facts.deed.noun} is next"
+    title = f"{facts.name}: the previous action failed; {facts.wording.noun} is next"
     return title, [*_outcome(facts), *_findings(facts, hints=False), _price(facts)]
 
 
 def _outcome_unknown(facts: Facts) -> tuple[str, Lines]:
-    advice = f"costguard does not retry it. {_told_by(facts, facts.deed.in_doubt)}"
-    title = f"{facts.name}: outcome of the {facts.deed.noun} unknown"
+    advice = f"costguard does not retry it. {_told_by(facts, facts.wording.in_doubt)}"
+    title = f"{facts.name}: outcome of the {facts.wording.noun} unknown"
     return title, [*_outcome(facts), advice, *_receipt(facts), _price(facts)]
 
 
 def _asking(facts: Facts) -> tuple[str, Lines]:
     advice = "costguard is checking, and retries nothing until it knows."
-    title = f"{facts.name}: outcome of the {facts.deed.noun} not known yet"
+    title = f"{facts.name}: outcome of the {facts.wording.noun} not known yet"
     return title, [*_outcome(facts), advice, *_receipt(facts)]
 
 
 def _reminder(facts: Facts) -> tuple[str, Lines]:
     state = {
-        "unknown": f"outcome of the {facts.deed.noun} still unknown",
-        "cannot": f"{facts.deed.noun} still not possible",
-    }.get(facts.text("done"), f"{facts.deed.noun} still not done")
+        "unknown": f"outcome of the {facts.wording.noun} still unknown",
+        "cannot": f"{facts.wording.noun} still not possible",
+    }.get(facts.text("done"), f"{facts.wording.noun} still not done")
     findings, bill = _findings(facts, hints=True), "; the bill goes on" if facts.ends_bill else ""
     refused = facts.text("done") == "cannot" and bool(findings)  # then they say all that its words do
     return f"{facts.name}: {state}{'' if facts.text('done') == 'unknown' else bill}", [
@@ -443,9 +445,7 @@ def _came_back(facts: Facts) -> tuple[str, Lines]:
     if facts.true("acted"):
         done = "The action is done: the machine went off and came back."
     elif facts.text("reason") == PERSON:
-        done = (
-            f"The {facts.deed.noun} requested by {_requester(facts)} is cancelled. To stop it anyway: `costguard stop`."
-        )
+        done = f"The {facts.wording.noun} requested by {_requester(facts)} is cancelled. To stop it anyway: `costguard stop`."
     else:
         done = f"The pending warning is cancelled. {_warned_first(facts)}"
     return f"{facts.machine} was suspended and is back", [done]
@@ -475,25 +475,25 @@ def _closed(facts: Facts) -> tuple[str, Lines]:
     ]
     after = f" after {duration(off)}" if away and off is not None else ""
     worth = "" if saved is None else f", and saved {money(saved, facts.text('currency'))}"
-    return f"{facts.machine} has started again{after}; the {facts.deed.noun} is confirmed{worth}", lines
+    return f"{facts.machine} has started again{after}; the {facts.wording.noun} is confirmed{worth}", lines
 
 
 def _state_lost(facts: Facts) -> tuple[str, Lines]:
     return f"{facts.name}: costguard lost its state for this boot", [
-        f"It starts over: {facts.ward.begins_anew}.",
+        f"It starts over: {facts.guarded.begins_anew}.",
         "Holds and deadlines are stored separately: check yours with `costguard status`. The agent's log says what was lost.",
     ]
 
 
 def _unguarded(facts: Facts) -> tuple[str, Lines]:
     again = (
-        f"The {facts.deed.noun} requested by {_requester(facts)} is cancelled then."
+        f"The {facts.wording.noun} requested by {_requester(facts)} is cancelled then."
         if facts.text("reason") == PERSON
         else "A new countdown begins then, with its warning."
     )
     bill = "; the bill goes on" if facts.ends_bill else ""
-    return f"{facts.name}: {facts.deed.left.format(facts.deed.noun)}{bill}", [
-        f"{facts.ward.guard_again} {again}",
+    return f"{facts.name}: {facts.wording.left.format(facts.wording.noun)}{bill}", [
+        f"{facts.guarded.guard_again} {again}",
         _price(facts),
     ]
 
@@ -514,23 +514,23 @@ def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
         return _unknown_senses(facts, senses, since)
     now = ""
     if not which and not lacking:
-        what = f"GPUs that could not be read have held up the {facts.deed.noun}{since}"
+        what = f"GPUs that could not be read have held up the {facts.wording.noun}{since}"
         now = "Every GPU can be read at this moment. Time in which one could not does not count as idle."
-    return f"{facts.name}: {what}; {facts.deed.none} meanwhile", [
+    return f"{facts.name}: {what}; {facts.wording.none} meanwhile", [
         now,
         sentence(f"unreadable: {which}" if which else ""),
         sentence(_unreadable(facts)),
         sentence(f"{lacking}: correct `gpu_devices`" if lacking else ""),
-        f"A GPU that cannot be read never counts as idle, so {facts.ward.stays}." if not now else "",
+        f"A GPU that cannot be read never counts as idle, so {facts.guarded.stays}." if not now else "",
         _cost_so_far(facts),
         f"Check `costguard status` and `nvidia-smi`. {_unneeded(facts)}",
     ]
 
 
 def _unknown_senses(facts: Facts, senses: Lines, since: str) -> tuple[str, Lines]:
-    return f"{facts.name}: whether somebody works cannot be seen{since}; {facts.deed.none} meanwhile", [
+    return f"{facts.name}: whether somebody works cannot be seen{since}; {facts.wording.none} meanwhile", [
         *[sentence(words) for words in senses],
-        f"A sense that is required and cannot see blocks every end, so {facts.ward.stays}.",
+        f"A sense that is required and cannot see blocks every end, so {facts.guarded.stays}.",
         _cost_so_far(facts),
         f"Check `costguard doctor`. {_unneeded(facts)} `[senses.NAME] required = false` lets it go.",
     ]
@@ -542,9 +542,9 @@ def _kept_up(facts: Facts) -> tuple[str, Lines]:
     rows = [row for row in facts.rows("keepers") if isinstance(row, list | tuple) and len(row) > 2]
     first = f": {rows[0][1]}" if rows else ""
     told = [f"{row[1]}; {row[2]} lets it go" if row[2] else str(row[1]) for row in rows]
-    return f"{facts.ward.kept.format(facts.name)} without GPU work{during}{first}", [
+    return f"{facts.guarded.kept.format(facts.name)} without GPU work{during}{first}", [
         *[sentence(words) for words in facts.names("keeps") or told],
-        facts.ward.but_for,
+        facts.guarded.but_for,
         _cost_so_far(facts),
         f"{_unneeded(facts)} `senses.at_most` limits how long that may last.",
     ]
@@ -553,9 +553,9 @@ def _kept_up(facts: Facts) -> tuple[str, Lines]:
 def _weak_sign(facts: Facts) -> tuple[str, Lines]:
     seconds, sign = facts.number("weak_seconds"), facts.text("sign")
     during = f" for {duration(seconds)}" if seconds is not None else ""
-    return f"{facts.ward.stays_on.format(facts.name)}: only a weak sign of work{during}", [
+    return f"{facts.guarded.stays_on.format(facts.name)}: only a weak sign of work{during}", [
         sentence(f"{facts.text('gpu') or 'a GPU'}: {sign}" if sign else ""),
-        f"No GPU has load and nothing else shows work. The sign may be hidden work, so {facts.ward.stays}.",
+        f"No GPU has load and nothing else shows work. The sign may be hidden work, so {facts.guarded.stays}.",
         _processes(facts),
         _cost_so_far(facts),
         f"{_unneeded(facts)} `nvidia-smi` shows what holds the GPU.",
@@ -587,11 +587,11 @@ def _held(facts: Facts) -> tuple[str, Lines]:
         if others
         else "the hold ends. Its owner or root can end it"
     )
-    ends = f"; the {facts.deed.noun} does not come" if facts.text("takes_back") and not facts.dry else ""
+    ends = f"; the {facts.wording.noun} does not come" if facts.text("takes_back") and not facts.dry else ""
     return f"{facts.name} is held{by}{end or length}{ends}", [
         sentence(f"reason given: {reason}" if reason else ""),
         f"It is also held by {listed(others)}." if others else "",
-        f"{sentence(f'in live mode {facts.deed.none}' if facts.dry else facts.deed.none).removesuffix('.')} until {last}: `costguard release`.",
+        f"{sentence(f'in live mode {facts.wording.none}' if facts.dry else facts.wording.none).removesuffix('.')} until {last}: `costguard release`.",
         _price(facts),
     ]
 
@@ -600,12 +600,12 @@ _NOT_DONE = "The {} does not come."
 
 
 def _warned_first(facts: Facts) -> str:
-    return f"A new warning comes before {facts.deed.before or facts.ward.any_end}."
+    return f"A new warning comes before {facts.wording.before or facts.guarded.any_end}."
 
 
 def _unneeded(facts: Facts) -> str:
     """What to do when nobody needs what is guarded."""
-    return facts.ward.unneeded.format(stop=facts.deed.now, end=facts.advice("end") or "its scheduler")
+    return facts.guarded.unneeded.format(stop=facts.wording.now, end=facts.advice("end") or "its scheduler")
 
 
 def _told_by(facts: Facts, words: str) -> str:
@@ -660,7 +660,7 @@ def _finding(facts: Facts) -> tuple[str, Lines]:
     }.get(code, f"{subject} behaves unexpectedly")
     effect = {
         "ghost": "This load counts as idle. costguard takes no other action.",
-        "suspect_hung": f"This load counts as work, so {facts.ward.stays}. Look at the job. {_unneeded(facts)}",
+        "suspect_hung": f"This load counts as work, so {facts.guarded.stays}. Look at the job. {_unneeded(facts)}",
         "unchecked": "Nobody knows whether it would work. To see what is wrong: `costguard doctor`.",
     }.get(code, "For information only: costguard takes no action.")
     return f"{facts.name}: {what}", [
@@ -806,7 +806,7 @@ def _receipt(facts: Facts) -> Lines:
 
 def _start_again(facts: Facts) -> Lines:
     start = start_after(facts.text("action"), facts.text)
-    back = (f"`{start}`" if start else "") if facts.ward.billed else facts.advice("again")
+    back = (f"`{start}`" if start else "") if facts.guarded.billed else facts.advice("again")
     return [f"To start it again: {back}."] if back and not facts.dry else []
 
 
@@ -817,18 +817,18 @@ def _how_to_verify(facts: Facts) -> Lines:
         return []
     return [
         f"Receipt: {receipt}",
-        how if facts.ward.billed else "",  # a task's end is shown by its scheduler
+        how if facts.guarded.billed else "",  # a task's end is shown by its scheduler
     ]
 
 
 def _cost_so_far(facts: Facts) -> str:
     cost = facts.number("money")
-    return "" if cost is None or not facts.ward.billed else f"Cost so far: {money(cost, facts.text('currency'))}."
+    return "" if cost is None or not facts.guarded.billed else f"Cost so far: {money(cost, facts.text('currency'))}."
 
 
 def _price(facts: Facts) -> str:
     known = rate(facts.number("price_per_hour"), facts.text("currency"), facts.mapping("price"))
-    return f"Price (estimate): {known.hourly}." if known and facts.ward.billed else ""
+    return f"Price (estimate): {known.hourly}." if known and facts.guarded.billed else ""
 
 
 _SAID = frozenset(("warning", "countdown", "unguarded"))
@@ -839,7 +839,7 @@ def _footer(facts: Facts, *, stands: bool) -> Lines:
     """How it ``stands``, and the names under which it can be found again."""
     instance, incident = facts.text("instance"), facts.text("incident")
     names = [
-        f"instance {instance}" if instance and facts.ward.billed else "",
+        f"instance {instance}" if instance and facts.guarded.billed else "",
         f"incident {incident}" if incident else "",
     ]
     return [sentence(facts.text("sentence")) if stands else "", sentence(", ".join(name for name in names if name))]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-from costguard.engine.deeds import Deed, Ward, deed_of
+from costguard.engine.wording import ActionWording, GuardedWording, wording_of
 from costguard.engine.words import clock, duration
 
 DAY = 86400.0
@@ -58,30 +58,32 @@ class Facts:
     @property
     def ends_bill(self) -> bool:
         """Whether the action is meant to end the bill of the machine."""
-        return self.deed.ends_bill
+        return self.wording.ends_bill
 
     @property
-    def deed(self) -> Deed:
+    def wording(self) -> ActionWording:
         """How to speak of the action."""
-        return deed_of(self.text("action"), in_task=bool(self.text("task")))
+        return wording_of(self.text("action"), in_task=bool(self.text("task")))
 
     @property
-    def ward(self) -> Ward:
+    def guarded(self) -> GuardedWording:
         """How to speak of what is guarded."""
-        return self.deed.ward
+        return self.wording.guarded
 
     @property
     def name(self) -> str:
         """What to call that."""
         task = self.text("task") or "the task"
         return (
-            task if self.machine in re.split("[ /]", task) else self.ward.name.format(machine=self.machine, task=task)
+            task
+            if self.machine in re.split("[ /]", task)
+            else self.guarded.name.format(machine=self.machine, task=task)
         )
 
     @property
     def subject(self) -> str:
         """What the action happens to."""
-        return self.deed.subject.format(self.name)
+        return self.wording.subject.format(self.name)
 
     def advice(self, name: str) -> str:
         """What the scheduler of the task has people type: see `costguard.tasks.api.Advice`; empty for none."""

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import costguard
-from costguard.engine.deeds import TASK, deed_of
 from costguard.engine.reasons import REASONS
+from costguard.engine.wording import TASK, wording_of
 from costguard.engine.words import date, duration, percent, several
 from costguard.history.query import Day
 from costguard.history.savings import Off
@@ -225,7 +225,7 @@ def _incidents(title: str, incidents: Sequence[IncidentSummary], none: str) -> I
         return
     rows = []
     for one in incidents[: -LISTED - 1 : -1]:
-        action = deed_of(one.action).word.removeprefix("the ")
+        action = wording_of(one.action).word.removeprefix("the ")
         what = f"{action} (dry run)" if one.mode != "live" else action
         by = f", asked for by {one.owner}" if one.owner else ""
         told = f"{one.delivered} delivered" + (f", {one.undelivered} failed" if one.undelivered else "")

@@ -323,7 +323,7 @@ def test_a_saved_state_is_the_same_state(stretches: list[tuple[Reading, int]], h
             world.settle()
         if hold:
             world.hold(100.0)
-        core = world.state.core._replace(unchanged_until=-float("inf"), vetoes=(), fresh="")
+        core = world.state.core._replace(unchanged_until=-float("inf"), vetoes=(), fresh_start="")
         assert reloaded(world.state) == world.state._replace(core=core)
         assert dump(load(dump(world.state))) == dump(world.state)
         for state in (world.state, world.state._replace(core=world.state.core._replace(unchanged_until=1.0))):

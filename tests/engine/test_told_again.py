@@ -5,7 +5,7 @@ import pytest
 from costguard.config.types import KINDS
 from costguard.engine.attempt import ENDS
 from costguard.engine.effects import Tell
-from costguard.engine.turn import TOLD_AGAIN_WITHIN_SECONDS, UNDER_WAY, UNTOLD_KEPT
+from costguard.engine.turn import MADE_ANEW, PENDING_LIMIT, TOLD_AGAIN_WITHIN_SECONDS
 from tests.engine.test_acting import IDLE, until
 from tests.engine.world import DARK, QUIET, World
 
@@ -81,16 +81,16 @@ def test_a_countdown_is_told_by_its_own_rules() -> None:
     until(world, "WARNING")
     world.restart(down=5.0)
     assert repeated(world) == []
-    assert {"warning", "failed", *ENDS.values()} <= UNDER_WAY <= set(KINDS) | {"countdown"}
+    assert {"warning", "failed", *ENDS.values()} <= MADE_ANEW <= set(KINDS) | {"countdown"}
 
 
 def test_what_is_kept_has_a_bound() -> None:
     """Whoever asks a thousand times fills no state."""
     world = World(IDLE, 1)
     world.run(50.0, QUIET)
-    for number in range(3 * UNTOLD_KEPT):
+    for number in range(3 * PENDING_LIMIT):
         world.hold(600.0 + 60.0 * number, f"user{number}", uid=1000 + number)
-    assert len(world.state.core.untold) <= UNTOLD_KEPT
+    assert len(world.state.core.pending_messages) <= PENDING_LIMIT
 
 
 def requested() -> World:

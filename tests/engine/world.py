@@ -82,7 +82,7 @@ def no_wish_just_disappears(before: State, done: Step) -> None:
 def each_phase_has_what_belongs_to_it(state: State, *, ticked: bool) -> None:
     """No phase keeps what another one left behind, and none lacks that by which it goes on."""
     core, now = state.core, state.core.incident
-    if core.fresh in {"boot", "lost"}:
+    if core.fresh_start in {"boot", "lost"}:
         return  # what an earlier guard left is closed by the first tick
     phase, never = core.phase, float("inf")
     assert (core.ending.done != "") is (phase == DONE)

@@ -82,8 +82,8 @@ def test_a_finding_decides_nothing() -> None:
     assert isinstance(told, Tell)
     assert (told.kind, told.level, told.facts["text"]) == ("finding", "warning", "words")
     core = done.state.core
-    assert [one.effect for one in core.untold] == [told.id], "until it is known what became of the message"
-    same = core._replace(serial=before.core.serial, unchanged_until=before.core.unchanged_until, untold=())
+    assert [one.effect for one in core.pending_messages] == [told.id], "until it is known what became of the message"
+    same = core._replace(serial=before.core.serial, unchanged_until=before.core.unchanged_until, pending_messages=())
     assert same == before.core
 
 

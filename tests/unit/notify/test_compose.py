@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from costguard import engine
 from costguard.config.types import KINDS as NAMED
-from costguard.engine.deeds import DEEDS
+from costguard.engine.wording import WORDINGS
 from costguard.notify.compose import _KINDS, compose
 from costguard.notify.job import Draft
 from costguard.notify.worker import written
@@ -121,7 +121,7 @@ def test_every_message_of_a_dry_run_says_so(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["warning", "would_act", "acting"])
-@pytest.mark.parametrize("action", sorted(DEEDS))
+@pytest.mark.parametrize("action", sorted(WORDINGS))
 def test_a_dry_run_speaks_of_would(kind: str, action: str) -> None:
     """Whatever the action."""
     assert " would " in compose(kind, {**FACTS, "mode": "dry-run", "action": action}).title

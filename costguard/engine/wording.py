@@ -11,8 +11,8 @@ from costguard.engine.policy import CLOUD_ACTIONS, END_TASK, MACHINE_ACTIONS
 WATCHES = "watching resumes when work is seen"
 
 
-class Ward(NamedTuple):
-    """How to speak of what is guarded, whatever happens to it.
+class GuardedWording(NamedTuple):
+    """How to speak of what is guarded, whatever happens to it: the machine, or one task on it.
 
     ``name``: from its task and its machine. ``stays``, ``stays_on``, ``kept``, ``but_for``: that it goes on, and why.
     ``begins_anew``, ``unneeded``, ``guard_again``, ``any_end``, ``past``: parts of messages. ``keeps``, ``would``: titles of the
@@ -36,7 +36,7 @@ class Ward(NamedTuple):
     billed: bool
 
 
-MACHINE = Ward(
+MACHINE = GuardedWording(
     noun="machine",
     name="{machine}",
     stays="the machine stays up and billed",
@@ -53,7 +53,7 @@ MACHINE = Ward(
     still="so the machine is billed at least until then",
     billed=True,
 )
-TASK = Ward(
+TASK = GuardedWording(
     noun="task",
     name="{task} on {machine}",
     stays="the task goes on",
@@ -72,7 +72,7 @@ TASK = Ward(
 )
 
 
-class Deed(NamedTuple):
+class ActionWording(NamedTuple):
     """How to speak of an action.
 
     ``subject``: what it happens to, from the name of what is guarded. ``base``, ``doing``, ``noun``: *be stopped*, *is being
@@ -84,7 +84,7 @@ class Deed(NamedTuple):
     the end of what is guarded. ``left``: that the guard ended in its countdown.
     """
 
-    ward: Ward
+    guarded: GuardedWording
     word: str
     base: str
     doing: str
@@ -107,7 +107,7 @@ class Deed(NamedTuple):
     left: str = "costguard has ended, so the {} does not come"
 
 
-_STOP = Deed(
+_STOP = ActionWording(
     MACHINE,
     "stop",
     "be stopped",
@@ -117,7 +117,7 @@ _STOP = Deed(
     accepted_then="Not confirmed yet: only a check from another machine shows whether the bill has ended.",
     begun_then="Not confirmed yet: the next start, or `costguard stop --verify`, shows when the bill ended.",
 )
-_COMMAND = Deed(
+_COMMAND = ActionWording(
     MACHINE,
     "the command",
     "be run",
@@ -133,7 +133,7 @@ _COMMAND = Deed(
     ended="the command was run",
     before="the command",
 )
-_END_PROCESS = Deed(
+_END_PROCESS = ActionWording(
     MACHINE,
     "the exit of costguard",
     "end with exit code 0",
@@ -153,7 +153,7 @@ _END_PROCESS = Deed(
     before="that",
     left="costguard was stopped before the countdown ended",
 )
-_END_TASK = Deed(
+_END_TASK = ActionWording(
     TASK,
     "the end of the task",
     "be ended",
@@ -169,9 +169,9 @@ _END_TASK = Deed(
     begun="the end of the task has already been requested",
     ended="the task has ended",
 )
-_ANY = Deed(MACHINE, "the action", "be acted on", "is being acted on", "action")
+_ANY = ActionWording(MACHINE, "the action", "be acted on", "is being acted on", "action")
 
-DEEDS = {
+WORDINGS = {
     "stop": _STOP,
     "terminate": _STOP._replace(
         word="terminate",
@@ -183,7 +183,7 @@ DEEDS = {
         word="hibernate", base="be hibernated", doing="is being hibernated", noun="hibernation"
     ),
     "shutdown": _STOP._replace(word="shutdown", base="be shut down", doing="is being shut down", noun="shutdown"),
-    "reboot": Deed(
+    "reboot": ActionWording(
         MACHINE,
         "reboot",
         "be rebooted",
@@ -216,9 +216,9 @@ def start_after(action: str, said: Callable[[str], object]) -> str:
     return str(resume or said("start") or "") if action in STARTABLE else ""
 
 
-def deed_of(action: str, *, in_task: bool = False) -> Deed:
+def wording_of(action: str, *, in_task: bool = False) -> ActionWording:
     """How to speak of an action; ``in_task``: where costguard was started for a task. Any other name is *the action*."""
-    deed = DEEDS.get(action, _ANY)
-    if in_task and action not in MACHINE_ACTIONS and deed.ward is MACHINE:
-        return deed._replace(ward=TASK)
-    return deed
+    wording = WORDINGS.get(action, _ANY)
+    if in_task and action not in MACHINE_ACTIONS and wording.guarded is MACHINE:
+        return wording._replace(guarded=TASK)
+    return wording
