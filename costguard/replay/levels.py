@@ -107,7 +107,7 @@ class Levels:
         self._stretches: dict[tuple[int, int], tuple[LevelSignal, Stretches]] = {}
         self._runs: dict[tuple[object, ...], Runs] = {}
         self.times_spent: dict[tuple[object, ...], Spent] = {}
-        self._steps: array[float] | None = None
+        self._longest: float | None = None  # step between two ticks
         self._holes: dict[float, list[int]] = {}
         self._blind: list[int] | None = None
 
@@ -202,11 +202,13 @@ class Levels:
     def holes(self, gap: float) -> list[int]:
         """Positions of the ticks that come later than ``gap`` seconds after the one before."""
         if gap not in self._holes:
-            if self._steps is None:
-                self._steps = array("d", map(sub, islice(self.times, 1, None), self.times))
-            late = bool(self._steps) and max(self._steps) > gap  # most recordings have no hole, which is seen faster
-            found = compress(range(1, len(self.times)), map(gt, self._steps, repeat(gap))) if late else ()
-            self._holes[gap] = list(found)
+            if self._longest is None:
+                self._longest = max(map(sub, islice(self.times, 1, None), self.times), default=0.0)
+            if self._longest <= gap:  # most recordings have no hole, which is seen faster
+                self._holes[gap] = []
+            else:
+                late = map(gt, map(sub, islice(self.times, 1, None), self.times), repeat(gap))
+                self._holes[gap] = list(compress(range(1, len(self.times)), late))
         return self._holes[gap]
 
     def stretches(self, found: LevelSignal, bit: int = 1) -> Stretches:

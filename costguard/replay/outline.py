@@ -85,11 +85,18 @@ class _Sketch:
         self._reason = IDLE
         self._warned = 0.0
         self._closed = 0.0
-        self._armed: float | None = None
+        self._arm(None)
         self._tracks: list[Track] = []
         self._shadow: Track | None = None  # as the engine's, where it counts
         self._work: Track | None = None  # while the machine may be unused
         self._idle = self._unused = NEVER  # when these become a reason, if nothing changes
+
+    def _arm(self, at: float | None) -> None:
+        """Since when the guard is armed; with that, how long a rest must be at least for a reason to stop."""
+        self._armed = at
+        idle = self._window if at is not None or self._rules.policy.arm_duration is None else NEVER
+        unused = self._unused_after if at is None and self._unused_after is not None else NEVER
+        self._least = min(idle, unused)
 
     def draw(self) -> bool:
         """Go through the whole trace; False when the engine must."""
@@ -98,13 +105,15 @@ class _Sketch:
         if self._holes or arming is not None:
             edges = sorted({*edges, *self._holes, *([] if arming is None else [arming])})
         passed = 0  # blocks that were passed over just now
+        single = len(self._gpus) == 1  # of several, what each of them did would have to be found again
+        busy = self._busy.levels
         for place in range(len(edges) - 1):
             first, end = edges[place], edges[place + 1]
             if first == arming:
                 if self._phase == WARNING:
                     return False  # the guard may have been armed by a look between two samples
-                self._armed = self._at(first)
-            if self._phase == WATCHING and self._decides_nothing(edges, place):
+                self._arm(self._at(first))
+            if single and self._phase == WATCHING and (busy[first] or self._rests_too_little(edges, place)):
                 passed += 1
                 continue
             if passed:
@@ -118,26 +127,16 @@ class _Sketch:
 
     # -- what may be passed over -----------------------------------------------------------------------------
 
-    def _decides_nothing(self, edges: list[int], place: int) -> bool:
-        """Whether nothing can be decided before the next change, whatever was before: work, or too short a rest after it."""
-        if len(self._gpus) > 1:
-            return False  # what each of them did would have to be found again
-        first = edges[place]
-        if self._busy.levels[first]:
-            return True
+    def _rests_too_little(self, edges: list[int], place: int) -> bool:
+        """Whether nothing can be decided in a rest before the next change, whatever was before: it is too short after that work."""
+        times, first = self._times, edges[place]
         if first in self._anew:
-            quiet = self._times[first] - self._rules.policy.interval
+            quiet = times[first] - self._rules.policy.interval
         else:
-            quiet = self._times[first - 1]
-            before = edges[place - 1]
-            if not self._busy.levels[before] or quiet - self._times[max(0, before - 1)] <= self._tolerance:
+            quiet, before = times[first - 1], edges[place - 1]
+            if not self._busy.levels[before] or quiet - times[max(0, before - 1)] <= self._tolerance:
                 return False  # a burst that is tolerated may begin no window
-        unarmed = self._armed is None
-        least = min(
-            NEVER if unarmed and self._rules.policy.arm_duration is not None else self._window,
-            self._unused_after if unarmed and self._unused_after is not None else NEVER,
-        )
-        return self._times[edges[place + 1] - 1] < quiet + least - self._kept - SLACK
+        return times[edges[place + 1] - 1] < quiet + self._least - self._kept - SLACK
 
     def _catch_up(self, edges: list[int], place: int) -> None:
         """The tracks before a block, after some were passed over: work that is long enough says all about what was before it."""

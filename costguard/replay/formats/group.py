@@ -279,9 +279,13 @@ def _same_second(first: Sequence[Time], last: Sequence[Time]) -> bool:
 def _rows_in_a_tick(moments: Sequence[float]) -> int:
     """How many rows share a time, where no column tells the GPUs apart; 1 unless the rhythm is plain."""
     steps = list(map(sub, islice(moments, 1, None), moments))
-    if not steps or 0.0 < max(steps) < 4.0 * min(steps):
+    least = min(steps, default=0.0)
+    if not steps or 0.0 < max(steps) < 4.0 * least:
         return 1  # no rows are nearer to each other than to those of the next tick
+    far = len(steps) if least <= 0.0 else sum(map((3.9 * least).__le__, steps))  # no tick ends but with such a step
     for count in range(2, MOST_GPUS + 1):
+        if far < 0.95 * ((len(moments) - 1) // count):
+            continue
         ticks = list(zip(moments[::count], moments[count - 1 :: count], moments[count::count], strict=False))
         if len(ticks) < 3:
             break
