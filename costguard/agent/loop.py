@@ -580,8 +580,11 @@ class Loop:
             part.adopt(self.config)
         self._trouble("channels", self.config.get("unaddressed"))
         before_basis, self.memory.plan_basis = self.memory.plan_basis, plan_basis(self.config)
-        same_basis = before_basis == self.memory.plan_basis
-        self._change_policy(self.cloud.relaxed(self.configured), "reload", proven=same_basis)
+        same_basis, policy = before_basis == self.memory.plan_basis, self.cloud.relaxed(self.configured)
+        if same_basis and policy == self.relaxed and checksum(self.config) == checksum(before):
+            self._begin_again("unchanged")
+        else:
+            self._change_policy(policy, "reload", proven=same_basis)
 
     def _message_facts(self) -> dict[str, Any]:
         """Of this machine or task, for messages that the engine does not write."""
@@ -608,6 +611,9 @@ class Loop:
         """Go on under this policy, as after a reload; ``proven``: the basis of the plans is unchanged."""
         self.relaxed = self.policy = policy
         self.memory.adopt(policy)
+        self._begin_again(why, proven=proven)
+
+    def _begin_again(self, why: str, *, proven: bool = True) -> None:
         self.workers.abandon_all("check")  # under the old rules: the engine asks anew for those that still count
         self._step(Began(self.host.clock().boot, why, proven))
 

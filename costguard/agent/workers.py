@@ -287,8 +287,9 @@ class Workers:
             from costguard.agent.quota import Quota
 
             self._quota = Quota()
-        # what people were told in live mode is taken back in any mode
-        live = effect.facts.get("mode") == "live" or effect.facts.get("announced_live") is True
+        # people are told that something is taken back where they were told of it, whatever the mode is by then
+        in_dry_run = effect.facts.get("announced_dry") is True
+        live = effect.facts.get("announced_live") is True or (effect.facts.get("mode") == "live" and not in_dry_run)
         few = self.config.get("notify", {}).get("dry_run") == "few" and not live
         if few and not self._quota.admits_dry(effect.kind, now, str(effect.facts.get("incident") or "")):
             return f"{HELD_BACK}the summary: in dry run one message a day says what would have been done"

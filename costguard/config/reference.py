@@ -16,7 +16,8 @@ costguard reads `/etc/costguard/config.toml`, or the file named with `--config`,
 their names: `10-base.toml` of an image, `50-team.toml`, `90-machine.toml`. Tables are merged key by key; a list or a single value of a later file replaces that of an
 earlier one. All these files keep the same rules, and must be root's where root's agent reads them. Without any file, the defaults below apply.
 `costguard config init` writes a short file, with `--full` one with every option; `costguard config check` reports every problem at once, and
-`costguard config show` prints the effective values, each with the file and line that set it. `systemctl reload costguard` sees new, changed and removed files.
+`costguard config show` prints the effective values, each with the file and line that set it. `systemctl reload costguard` sees new, changed and removed files: a change begins window and warning anew; where
+nothing has changed, a countdown goes on, and the plans of the actions are made again.
 
 Later sources win: preset, file, files of `config.d`, environment, command line.
 

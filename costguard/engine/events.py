@@ -31,12 +31,13 @@ class Devices(NamedTuple):
 class Began(NamedTuple):
     """The guard began again within the boot, or works under another policy from now on.
 
-    ``tags``: another policy that can only be milder, with the same actions. ``proven``: what plans rest on is as it was,
-    so that those which passed stay valid until they are made again.
+    ``tags``: another policy that can only be milder, with the same actions. ``unchanged``: its configuration was read
+    again, and is the same. ``proven``: what plans rest on is as it was, so that those which passed stay valid until they
+    are made again.
     """
 
     at: float
-    why: str  # restart | reload | tags
+    why: str  # restart | reload | tags | unchanged
     proven: bool = True
 
 

@@ -173,9 +173,16 @@ def back_to_watching(turn: Turn, why: str) -> None:
     if turn.core.incident is not None:
         answer_request(turn, "withdrawn", why)
         level = "warning" if turn.core.incident.by_person else "info"
-        live = {"announced_live": True} if turn.announcement.live and not turn.live else {}
-        turn.tell("cancelled", level, why=why, takes_back="warning", **live)
+        turn.tell("cancelled", level, why=why, takes_back="warning", **_announced(turn))
     turn.watch()
+
+
+def _announced(turn: Turn) -> dict[str, object]:
+    """In which mode people were warned, where that was another one than now."""
+    told = turn.announcement
+    if told.live and not turn.live:
+        return {"announced_live": True}
+    return {"announced_dry": True} if turn.live and told.attempts and not told.live else {}
 
 
 def _latched(turn: Turn, incident: Incident | None) -> None:

@@ -11,16 +11,16 @@ from costguard.engine.window import NEVER
 
 
 def begin_again(turn: Turn, event: Began) -> None:
-    """The guard was restarted within the boot, or reloaded its policy."""
+    """The guard was restarted within the boot, or reloaded its policy; one that has not changed is asked for its plans alone."""
     core = turn.core
+    if event.why == "unchanged":
+        _plan_anew(turn, event)
+        return
     why = "restart" if event.why == "restart" else "reload"
     # what the next tick was to begin again with is not forgotten when the guard ends before it
     kept = core.fresh_start in {"boot", "lost"} or (core.fresh_start and why == "restart")
     turn.core = core._replace(fresh_start=core.fresh_start if kept else why)
-    verdicts = core.plans.verdicts if event.proven else ()
-    turn.plans = turn.plans._replace(
-        verdicts=verdicts, checking=(), check_at=event.at, failed_rounds=0, round_failed=False
-    )
+    _plan_anew(turn, event)
     if why == "reload":
         _reloaded(turn, event)
     else:
@@ -29,12 +29,20 @@ def begin_again(turn: Turn, event: Began) -> None:
             _restarted(turn, event, core.incident)
 
 
+def _plan_anew(turn: Turn, event: Began) -> None:
+    """Make every plan again, now."""
+    verdicts = turn.core.plans.verdicts if event.proven else ()
+    turn.plans = turn.plans._replace(
+        verdicts=verdicts, checking=(), check_at=event.at, failed_rounds=0, round_failed=False
+    )
+
+
 def _reloaded(turn: Turn, event: Began) -> None:
     phase, incident, alarm = turn.core.phase, turn.core.incident, turn.alarms.unknown
     if phase == WARNING:
         # tags change nothing of what a person's stop goes by
         if event.why != "tags" or incident is None or not incident.by_person:
-            back_to_watching(turn, "the configuration was read again, or the guard restarted")
+            back_to_watching(turn, "the configuration has changed, or costguard was restarted")
     elif phase in {DONE, FAILED}:
         turn.watch()
     elif incident is not None:

@@ -207,6 +207,23 @@ def test_reload_takes_over_only_what_is_sound(agent: Agent, tmp_path: Path) -> N
     agent.until(lambda report: report["window"] == 10800)
 
 
+def test_a_reload_without_a_change_leaves_the_countdown_alone(agent: Agent, tmp_path: Path) -> None:
+    """What is read for it says the same as what was read at the start, whatever else stands in either."""
+    config = tmp_path / "config.toml"
+    config.write_text("mode = 'live'\nkill_action = 'end_process'\ngrace = '60s'\n[notify]\nlocal_only = true\n")
+    agent.start(*(one for one in QUICK if one != "grace=1s"), options=["--config", str(config)])
+    work(agent)
+    agent.gpus.set(util=0)
+    warned = agent.until(lambda report: report["phase"] == "WARNING")
+    assert agent.process is not None
+    agent.process.send_signal(signal.SIGHUP)
+    agent.until(lambda _: "configuration reloaded" in (agent.folder / "log").read_text())
+    assert agent.until(bool)["incident"]["id"] == warned["incident"]["id"]
+    config.write_text(config.read_text().replace("60s", "61s"))
+    agent.process.send_signal(signal.SIGHUP)
+    agent.until(lambda report: report["phase"] == "WATCHING")
+
+
 def test_second_agent_names_the_first(agent: Agent) -> None:
     """One agent per state directory: the second one exits with 3 and says who was first."""
     agent.start()

@@ -101,6 +101,8 @@ class Monitor:
         elif isinstance(event, Outcome):
             self._outcome(event)
         elif isinstance(event, Began):
+            if event.why == "unchanged":
+                return
             self.seen_before = {}  # a momentary value says nothing about the time before it
             for span in self.hooks.values():
                 span[1] = min(span[1], event.at)  # it died with the guard

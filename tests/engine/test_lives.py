@@ -211,6 +211,27 @@ def test_a_reload_needs_a_full_window_and_warning() -> None:
         assert "unknown_alarm" not in world.kinds()
 
 
+def test_a_configuration_that_is_read_again_unchanged_changes_nothing() -> None:
+    """The countdown goes on, and so does a window; only the plans are made again, for their reasons may lie outside."""
+    world = World(POLICY, 1)
+    world.run(60.0, BUSY)
+    world.run(POLICY.kill_duration / 2, QUIET)
+    world.reload(POLICY, "unchanged")
+    while world.phase() != "WARNING":
+        world.tick(QUIET)
+        world.settle()
+    warned = world.now
+    assert warned <= 60.0 + POLICY.kill_duration + 2 * POLICY.interval
+    checks = sum(isinstance(effect, Check) for _, effect in world.effects)
+    world.reload(POLICY, "unchanged")
+    assert world.phase() == "WARNING"
+    world.run(POLICY.grace + 50.0, QUIET)
+    assert "cancelled" not in world.kinds()
+    assert len(world.stops()) == 1
+    assert world.stops()[0] <= warned + POLICY.grace + 3 * POLICY.interval
+    assert sum(isinstance(effect, Check) for _, effect in world.effects) > checks
+
+
 def test_commitments_survive_a_boot_and_nothing_else() -> None:
     """I8: holds by date, the sum of holds, stops, the ledger and the open incident; they are strict JSON."""
     world = World(POLICY._replace(price_per_hour=3.6, unused_after=None), 1)

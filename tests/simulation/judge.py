@@ -442,6 +442,9 @@ class Judge(Watch):
     def configured(self, now: Instant, effective: dict[str, Any]) -> None:
         """A reload: from now on the guard works under this configuration."""
         self.story.note("reloaded")
+        if effective == self.story.config == self.story.ruled:  # nothing but the plans is made anew
+            self.dues.checks_anew()
+            return
         self.story.config = effective
         self.configured_at = self.at
         self._ruled_anew()

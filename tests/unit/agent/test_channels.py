@@ -693,6 +693,14 @@ def test_what_was_announced_in_live_mode_is_taken_back_in_any_mode() -> None:
     assert {"mail", "team"} <= set(channels)
 
 
+def test_what_a_dry_run_announced_is_taken_back_where_it_was() -> None:
+    """Its countdown stayed on the machine: a channel would read of a stop that nobody told it of."""
+    crew = Crew(dry_run="few")
+    before = len(crew.port.jobs)
+    begin(crew.workers, Tell("m1", "cancelled", "info", {"mode": "live", "announced_dry": True}), NOW)
+    assert crew.channels[before:] == [["wall"]]
+
+
 def test_what_nobody_is_left_for_counts_as_delivered() -> None:
     """The engine must not repeat what was held back on purpose."""
     crew = Crew(dry_run="few", local=[])

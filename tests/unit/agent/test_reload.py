@@ -126,6 +126,35 @@ def test_a_plan_that_waits_for_its_moment_does_not_outlive_its_configuration(
     assert plans.asked == asked
 
 
+class Told(Watch):
+    """What people are told, and when it acts."""
+
+    def __init__(self) -> None:
+        self.kinds: list[str] = []
+        self.acts: list[float] = []
+
+    def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:
+        self.kinds.append(message["kind"])
+
+    def acted(self, now: Instant, job: dict[str, Any]) -> None:
+        self.acts.append(now.boot)
+
+
+@pytest.mark.parametrize("changed", [False, True])
+def test_a_reload_that_changes_nothing_leaves_a_countdown_alone(changed: bool) -> None:
+    """Whoever asks for one twice, or a tool that asks each day, must not keep the machine up. Another channel is a change: it was not warned."""
+    told = Told()
+    rules = effective(mode="live", kill_action="command", kill_duration=600.0, grace=600.0)
+    host = SimHost(Machine(gpus=1, script=[Phase(300.0, 0.9)]), seed=3, until=1700.0, watch=told)
+    host.world.configuration = {**rules, "notify": {**rules["notify"], "attempts": 7}} if changed else rules
+    loop = Loop(host, rules, host.start())
+    for at in (1000.0,) if changed else (500.0, 1000.0, 1100.0):
+        host.world.at(at, lambda: host.signal("HUP"))
+    loop.run()
+    assert ("cancelled" in told.kinds) is changed
+    assert bool(told.acts) is not changed
+
+
 class PlanHangs(Checks):
     """A plan takes for ever."""
 
