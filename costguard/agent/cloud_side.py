@@ -158,7 +158,7 @@ class CloudSide:
     def run(self, now: Instant) -> None:
         """End a reader that hangs."""
         if self._reader is not None and self._reader.late(now.boot):
-            self._report("cloud", f"{UNREADABLE}: {self._reader.words}")
+            self._report("cloud", f"{UNREADABLE}: {self._reader.failure}")
 
     def stop(self) -> None:
         """End the reader for good."""
@@ -172,7 +172,7 @@ class CloudSide:
             return []
         if isinstance(event, Ended):
             self._reader.ended(event.code, now.boot)
-            self._report("cloud", f"{UNREADABLE}: {self._reader.words}")
+            self._report("cloud", f"{UNREADABLE}: {self._reader.failure}")
             return []
         answer = self._reader.line(event.data, now.boot)
         if answer is None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from costguard.agent import decode
-from costguard.agent.reader import HANDED, NOT_YET, ReaderProcess, Rhythm
+from costguard.agent.reader import HANDOVER, NOT_YET, ReaderProcess, StreamPlan
 from costguard.engine.events import Devices, Finding
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
 from costguard.engine.rules import Rules
@@ -54,7 +54,7 @@ class GpuSide:
         host: ChildHost,
         config: Mapping[str, Any],
         state: State,
-        handed: Mapping[str, Any],
+        handover: Mapping[str, Any],
         report: Report,
         *,
         detached: bool,
@@ -62,22 +62,24 @@ class GpuSide:
         self._host, self._report = host, report
         self._known = state.gpus
         self._devices = {device.key: device for device in state.core.selection.devices}
-        self._found: dict[tuple[str, str], float] = {}  # when a finding of a GPU was told
+        self._told_at: dict[tuple[str, str], float] = {}  # when a finding of a GPU was told
         self._gathered_since: dict[str, float] = {}  # findings that are about to be told, by their code
-        self.found: dict[str, tuple[str, str]] = {}
-        """What is found out about a GPU now: a code and words."""
-        self._said: dict[str, tuple[str, float]] = {}  # why a GPU cannot be read, as the journal has it, and since when
+        self.findings_by_gpu: dict[str, tuple[str, str]] = {}
+        """The finding about each GPU that has one now: its code and text."""
+        self._logged: dict[
+            str, tuple[str, float]
+        ] = {}  # why a GPU cannot be read, as the journal has it, and since when
         self._answer: dict[str, Any] | None = None
-        self._whole: tuple[object, Observation] = _NONE  # number and content of the last answer that says everything
+        self._last_full: tuple[object, Observation] = _NONE  # the last answer that was whole: its number and content
         self._work: dict[str, Known] = {}  # what answers that were not taken say of a GPU that worked
         self._unseen: dict[str, str] = {}  # why they could not read a GPU
         self._observed = 0.0  # when the last observation was made
         self.stood: float | None = None
         """When the reader saw once more what the last answer says, and left that unsaid until the one that is observed now."""
-        self._met: dict[str, Device] = {}  # the devices that they told of
+        self._new_devices: dict[str, Device] = {}  # the devices that they told of
         self._place: Mapping[str, Any] = config.get("host", {})
         self.task = self._task_of(config)
-        left = {name: handed[name] for name in HANDED if isinstance(handed.get(name), dict)}
+        left = {name: handover[name] for name in HANDOVER if isinstance(handover.get(name), dict)}
         self.reader = self._start(left, detached=detached)
 
     def adopt(self, config: Mapping[str, Any]) -> None:
@@ -88,8 +90,8 @@ class GpuSide:
         if place != self._place:
             self._place = place
             self.reader.stop()
-            self._whole = _NONE  # the next one numbers its answers anew
-            self.reader = self._start(self.reader.handed, detached=self.reader.detached)
+            self._last_full = _NONE  # the next one numbers its answers anew
+            self.reader = self._start(self.reader.handover, detached=self.reader.detached)
 
     def _task_of(self, config: Mapping[str, Any]) -> "TaskGpus | None":
         """The scope of a guard that guards a task; None for the machine."""
@@ -99,22 +101,22 @@ class GpuSide:
 
         return TaskGpus(os.environ, self._report)
 
-    def _start(self, handed: Mapping[str, Any], *, detached: bool) -> ReaderProcess:
-        return ReaderProcess(self._host, "nvml", self._job, handed=handed, detached=detached)
+    def _start(self, handover: Mapping[str, Any], *, detached: bool) -> ReaderProcess:
+        return ReaderProcess(self._host, "nvml", self._job, handover=handover, detached=detached)
 
     def _job(self) -> NvmlJob:
         places = {name: self._place[name] for name in ("sysfs", "devfs", "background_is_idle") if name in self._place}
-        return NvmlJob(**places, **self.reader.handed, known=self._known)
+        return NvmlJob(**places, **self.reader.handover, known=self._known)
 
     def attach(self) -> None:
         """Take up the driver again. It may be another one: its counters begin anew, and it need not have every engine."""
-        learnt = self.reader.handed.get("learnt", {})
+        learnt = self.reader.handover.get("learnt", {})
         kept = {
             key: {n: v for n, v in one.items() if n != "engines"}
             for key, one in learnt.items()
             if isinstance(one, dict)
         }
-        self.reader.handed |= {"learnt": kept, "counters": {}}
+        self.reader.handover |= {"learnt": kept, "counters": {}}
         self.reader.attach()
 
     @property
@@ -122,18 +124,18 @@ class GpuSide:
         """Whether the reader answered since it was last asked."""
         return self._answer is not None
 
-    def ask(self, now: float, *, look: bool, then: Rhythm | None = None) -> None:
-        """Ask for a reading; ``look`` and ``then`` as in `Reader.ask`."""
+    def ask(self, now: float, *, look: bool, stream: StreamPlan | None = None) -> None:
+        """Ask for a reading; ``look`` and ``stream`` as in `ReaderProcess.ask`."""
         self._answer = None
-        self.reader.ask(now, look=look, then=then)
+        self.reader.ask(now, look=look, stream=stream)
 
     def line(self, data: bytes, now: float) -> bool:
         """What the reader wrote; True when that was an answer."""
         answer = self.reader.line(data, now)
         if self.reader.refused is not None:
             self._overhear(self.reader.refused)
-        if answer is not None and "same" in answer and answer["same"] != self._whole[0]:
-            self.reader.lapse()  # the answer that it goes back to was not taken: it must say it again
+        if answer is not None and "same" in answer and answer["same"] != self._last_full[0]:
+            self.reader.end_stream()  # the answer that it goes back to was not taken: it must say it again
             return False
         self._answer = answer or self._answer
         return answer is not None
@@ -142,10 +144,10 @@ class GpuSide:
         """Keep what no later answer says again, for a reader tells only what is since its last one: work, holes, devices."""
         try:
             gpus, seen = decode.readings(answer) if "gpus" in answer else ((), ())
-            if "same" in answer and answer["same"] == self._whole[0]:
-                gpus, seen = self._whole[1].gpus, self._whole[1].readings
+            if "same" in answer and answer["same"] == self._last_full[0]:
+                gpus, seen = self._last_full[1].gpus, self._last_full[1].readings
             if "info" in answer:
-                self._met |= {device.key: device for device in decode.devices(answer)}
+                self._new_devices |= {device.key: device for device in decode.devices(answer)}
         except NONSENSE:
             return
         for gpu, reading in zip(gpus, seen, strict=True):
@@ -193,65 +195,67 @@ class GpuSide:
         answer, met = self._answer, None
         self.stood = self._unsaid(answer, now)
         if answer is None:
-            return self._blind(), None
+            return self._all_unknown(), None
         if "same" in answer:
-            return self._whole[1], None
-        self._whole = _NONE
+            return self._last_full[1], None
+        self._last_full = _NONE
         try:
             gpus, seen = decode.readings(answer)
-            if "info" in answer or self._met:
-                met = self._meet((*self._met.values(), *(decode.devices(answer) if "info" in answer else ())), now)
-                self._met = {}
+            if "info" in answer or self._new_devices:
+                met = self._learn_devices(
+                    (*self._new_devices.values(), *(decode.devices(answer) if "info" in answer else ())), now
+                )
+                self._new_devices = {}
         except NONSENSE as error:
-            self.reader.words = f"malformed answer from the reader ({error})"
-            return self._blind(), None
-        self.found = self._find(answer) if "findings" in answer else {}
+            self.reader.failure = f"malformed answer from the reader ({error})"
+            return self._all_unknown(), None
+        self.findings_by_gpu = self._parse_findings(answer) if "findings" in answer else {}
         self._report("nvml", f"no GPU can be read: {self.reader.error}" if self.reader.error else None)
-        self._say(gpus, seen, now)
+        self._log_unreadable(gpus, seen, now)
         if gpus != self._known:
             missing = tuple(key for key in self._known if key not in gpus)
             extra: tuple[Reading, ...] = tuple([Unknown(NOT_LISTED)] * len(missing))
             gpus, seen = gpus + missing, seen + extra
             self._known = gpus
         found = Observation(gpus, seen)
-        self._whole = answer.get("read"), found
+        self._last_full = answer.get("read"), found
         return found, met
 
     def _unsaid(self, answer: Mapping[str, Any] | None, now: float) -> float | None:
         """The second of a reading before this answer that was as the last one, where the guard knows which that was."""
         unsaid = answer.get("unsaid") if answer is not None else None
-        if not isinstance(unsaid, list) or len(unsaid) != 2 or unsaid[0] != self._whole[0]:
+        if not isinstance(unsaid, list) or len(unsaid) != 2 or unsaid[0] != self._last_full[0]:
             return None
         at = unsaid[1]
         return at if type(at) is float and self._observed < at < now else None
 
-    def _blind(self) -> Observation:
-        self.found = {}
-        if not self.reader.detached and (self.reader.words != NOT_YET or not self._known):
-            self._report("nvml", f"no GPU can be read: {self.reader.words}")
-        return Observation(self._known, tuple([Unknown(self.reader.words)] * len(self._known)))
+    def _all_unknown(self) -> Observation:
+        self.findings_by_gpu = {}
+        if not self.reader.detached and (self.reader.failure != NOT_YET or not self._known):
+            self._report("nvml", f"no GPU can be read: {self.reader.failure}")
+        return Observation(self._known, tuple([Unknown(self.reader.failure)] * len(self._known)))
 
-    def _say(self, gpus: tuple[str, ...], seen: tuple[Reading, ...], now: float) -> None:
+    def _log_unreadable(self, gpus: tuple[str, ...], seen: tuple[Reading, ...], now: float) -> None:
         """Name in the journal which GPU cannot be read and why, and that it can be again; each at most once a minute."""
-        if self.reader.error or (not self._said and Unknown not in map(type, seen)):
+        if self.reader.error or (not self._logged and Unknown not in map(type, seen)):
             return  # told of all of them at once; or all is well, as ever
         for key, reading in zip(gpus, seen, strict=True):
             why = reading.reason if isinstance(reading, Unknown) else ""
-            told, at = self._said.get(key, ("", -SAY_EVERY_SECONDS))
+            told, at = self._logged.get(key, ("", -SAY_EVERY_SECONDS))
             if why == told or (why and now - at < SAY_EVERY_SECONDS):
                 continue
-            self._said[key] = why, now
+            self._logged[key] = why, now
             device = self._devices.get(key)
             name = key if device is None or device.number is None else f"GPU {device.number}"
             self._host.say(f"<4>{name} cannot be read: {why}" if why else f"<5>{name} can be read again")
 
-    def _meet(self, devices: tuple[Device, ...], now: float) -> Devices | None:
+    def _learn_devices(self, devices: tuple[Device, ...], now: float) -> Devices | None:
         before = dict(self._devices)
         self._devices.update({device.key: device for device in devices})
         return Devices(now, tuple(self._devices.values())) if self._devices != before else None
 
     @staticmethod
-    def _find(answer: dict[str, Any]) -> dict[str, tuple[str, str]]:
+    def _parse_findings(answer: dict[str, Any]) -> dict[str, tuple[str, str]]:
         try:
             return {gpu: (code, words) for gpu, code, words in decode.findings(answer)}
         except (TypeError, ValueError):
@@ -260,13 +264,13 @@ class GpuSide:
     def findings(self, now: float) -> list[Finding]:
         """What is found out about GPUs, of each once and then at most daily; of several at about the same time together."""
         fresh: dict[str, dict[str, str]] = {}  # by code: what is said of which GPU
-        for gpu, (code, words) in sorted(self.found.items()):
-            told = self._found.get((gpu, code))
+        for gpu, (code, words) in sorted(self.findings_by_gpu.items()):
+            told = self._told_at.get((gpu, code))
             if self._concerns(gpu) and (told is None or now - told >= FIND_EVERY_SECONDS):
                 fresh.setdefault(code, {})[gpu] = words
         self._gathered_since = {code: self._gathered_since.get(code, now) for code in fresh}
         ready = [code for code, since in self._gathered_since.items() if now - since >= GATHER_SECONDS]
-        self._found |= {(gpu, code): now for code in ready for gpu in fresh[code]}
+        self._told_at |= {(gpu, code): now for code in ready for gpu in fresh[code]}
         return [Finding(now, tuple(fresh[code]), code, _joined(fresh[code].values())) for code in ready]
 
     def _concerns(self, gpu: str) -> bool:
@@ -274,7 +278,7 @@ class GpuSide:
 
     def note(self, gpu: str) -> str:
         """The same in a few words, for beside a reading."""
-        code = self.found.get(gpu, ("", ""))[0]
+        code = self.findings_by_gpu.get(gpu, ("", ""))[0]
         return NOTES.get(code, code.replace("_", " "))
 
 

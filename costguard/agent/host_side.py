@@ -5,12 +5,14 @@ Nothing here decides. An activity is a veto; so is the unknown of a sense that i
 
 from collections.abc import Iterable, Mapping
 from math import isfinite
-from typing import Any, NamedTuple
+from typing import Any
 
 from costguard.agent.reader import NOT_YET, ReaderProcess, Watch
 from costguard.engine.observation import Veto
 from costguard.host.ports import Ended, Host, Line, Report
 from costguard.readers.host.job import HostJob
+from costguard.readers.host.sense import NOT_YET as NOT_YET_SEEN
+from costguard.readers.host.sense import Activity, Sight
 
 LOOKS_LEFT_OUT = 5
 """So many looks in a row may stay unsaid while nothing changes and no decision is near."""
@@ -25,34 +27,6 @@ PLACES = ("procfs", "sysfs", "devfs")
 PRESENCE = frozenset(("terminals", "ssh", "holders", "traffic", "cpu"))
 """Senses by which a machine whose GPUs cannot be read is known to be quiet, those that are switched on of them."""
 
-_UNSEEN = "not yet seen"
-"""What a sense says that compares two looks, after its first one (`costguard.readers.host.sense.NOT_YET`)."""
-
-
-class Seen(NamedTuple):
-    """One activity, as `costguard.readers.host.sense.Activity`."""
-
-    who: str
-    what: str
-    since: float
-    last: float
-    lets_go: str
-    user: str
-
-    def sentence(self, now: float) -> str:
-        """Who, what, how long ago, since when; and what would end it."""
-        ago = f" {_about(now - self.last)} ago" if now - self.last >= 60.0 else ""
-        lasts = f", for {_about(self.last - self.since)}" if self.last - self.since >= 60.0 else ""
-        return f"{self.who} {self.what}{ago}{lasts}" + (f"; {self.lets_go} lets it go" if self.lets_go else "")
-
-
-class SenseSight(NamedTuple):
-    """What one sense saw."""
-
-    active: tuple[Seen, ...] = ()
-    unknown: str = NOT_YET
-    seen: str = ""
-
 
 class HostSide:
     """One reader, while a sense is switched on. ``report`` gets the subject *host*, and *sense NAME* for each that is unknown."""
@@ -64,9 +38,9 @@ class HostSide:
         self._reader: ReaderProcess | None = None
         self._heard: object = None
         """The number of the answer that `sights` are of; None where they are of none."""
-        self.sights: dict[str, SenseSight] = {}
+        self.sights: dict[str, Sight] = {}
         """What each sense that is switched on saw last."""
-        self._lately: dict[tuple[str, str], Seen] = {}
+        self._lately: dict[tuple[str, str], Activity] = {}
         self.vetoes: tuple[Veto, ...] = ()
         """The same objects as long as they say the same."""
         self.quiet: bool | None = None
@@ -83,7 +57,7 @@ class HostSide:
         for name in self._senses:
             self._report(f"sense {name}", None)
         self._senses, self._place = senses, places
-        self._heard, self.sights = None, dict.fromkeys(senses, SenseSight())
+        self._heard, self.sights = None, dict.fromkeys(senses, Sight(unknown=NOT_YET))
         if senses:
             job = job_of(senses, places)
             self._reader = ReaderProcess(self._host, "host", lambda: job)
@@ -128,12 +102,12 @@ class HostSide:
         self._reader.ask(now, watch=watch, anew=pace < self._pace, saving=saving)
         self._pace = pace
         if self._reader.child is None:  # it waits for its next start
-            self._lost(self._reader.words)
+            self._lost(self._reader.failure)
 
     def run(self, now: float) -> None:
         """End a reader that hangs."""
         if self._reader is not None and self._reader.late(now):
-            self._lost(self._reader.words)
+            self._lost(self._reader.failure)
 
     def stop(self) -> None:
         """End the reader for good."""
@@ -147,12 +121,12 @@ class HostSide:
             return
         if isinstance(event, Ended):
             self._reader.ended(event.code, now)
-            self._lost(self._reader.words)
+            self._lost(self._reader.failure)
             return
         answer = self._reader.line(event.data, now)
         if answer is None:
             if self._reader.child is None:
-                self._lost(self._reader.words)
+                self._lost(self._reader.failure)
             return
         given: Any = answer.get("senses")
         if isinstance(given, int) and not isinstance(given, bool):  # what it has said in that answer
@@ -169,7 +143,7 @@ class HostSide:
         self._report("host", None)
         self._judge()
 
-    def _note_ends(self, before: Mapping[str, SenseSight]) -> None:
+    def _note_ends(self, before: Mapping[str, Sight]) -> None:
         """Keep who has stopped working, the last ones of them."""
         for name, sight in before.items():
             now = {one.who for one in self.sights[name].active}
@@ -183,13 +157,13 @@ class HostSide:
     def _lost(self, why: str) -> None:
         self._report("host", f"cannot tell whether anyone is at work: {why}")
         self._heard = None
-        self.sights = {name: SenseSight(unknown=why) for name in self._senses}
+        self.sights = {name: Sight(unknown=why) for name in self._senses}
         self._judge()
 
     def _judge(self) -> None:
         """The vetoes, and whether the host is quiet."""
         for name, sight in self.sights.items():
-            told = sight.unknown and sight.unknown not in {NOT_YET, _UNSEEN} and "host" not in self._troubles()
+            told = sight.unknown and sight.unknown not in {NOT_YET, NOT_YET_SEEN} and "host" not in self._troubles()
             self._report(f"sense {name}", f"the sense {name} cannot see everything: {sight.unknown}" if told else None)
         found = vetoes_of(self.sights, self._senses)
         if found != self.vetoes:
@@ -203,13 +177,13 @@ class HostSide:
             self.quiet = True
 
     @property
-    def keeping(self) -> "dict[tuple[str, str], Seen]":
+    def keeping(self) -> "dict[tuple[str, str], Activity]":
         """What makes vetoes, by sense and by who it is; nobody where a required sense cannot see."""
         found = {}
         for name, sight in self.sights.items():
             found.update({(name, one.who): one for one in sight.active})
             if sight.unknown and self._senses[name]["required"]:
-                found[name, ""] = Seen("", f"cannot be seen: {sight.unknown}", float("inf"), float("inf"), "", "")
+                found[name, ""] = Activity("", f"cannot be seen: {sight.unknown}", float("inf"), float("inf"), "", "")
         return found
 
     def _troubles(self) -> tuple[str, ...]:
@@ -230,7 +204,7 @@ class HostSide:
                         **one._asdict(),
                         "since": wall + one.since - now,
                         "last": wall + one.last - now,
-                        "words": one.sentence(now),
+                        "words": sentence(one, now),
                     }
                     for one in sight.active
                 ],
@@ -242,19 +216,19 @@ class HostSide:
         """Who worked in the last day and does no more, the last one first: people who are warned know each other by that."""
         working = {(name, one.who) for name, sight in self.sights.items() for one in sight.active}
         ended = [one for key, one in self._lately.items() if key not in working and now - one.last < DAY_SECONDS]
-        return [one._replace(lets_go="").sentence(now) for one in reversed(ended)]
+        return [sentence(one._replace(lets_go=""), now) for one in reversed(ended)]
 
     def words(self, now: float) -> list[str]:
         """What keeps the machine up, one sentence each."""
-        return [one.sentence(now) for sight in self.sights.values() for one in sight.active]
+        return [sentence(one, now) for sight in self.sights.values() for one in sight.active]
 
 
-def sights_of(answer: Mapping[str, Any], names: Iterable[str], now: float) -> dict[str, SenseSight]:
+def sights_of(answer: Mapping[str, Any], names: Iterable[str], now: float) -> dict[str, Sight]:
     """What each sense saw. Raises what reading a malformed answer may raise."""
     return {name: _sight(answer[name], now) for name in names}
 
 
-def vetoes_of(sights: Mapping[str, SenseSight], senses: Mapping[str, Mapping[str, Any]]) -> tuple[Veto, ...]:
+def vetoes_of(sights: Mapping[str, Sight], senses: Mapping[str, Mapping[str, Any]]) -> tuple[Veto, ...]:
     """What keeps the machine up: each activity, and what a required sense cannot see."""
     found = []
     for name, sight in sights.items():
@@ -285,19 +259,27 @@ def _own(sense: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in sense.items() if name not in {"enabled", "required", "hatch"}}
 
 
-def _sight(row: list[Any], now: float) -> SenseSight:
+def _sight(row: list[Any], now: float) -> Sight:
     """Raises what reading a malformed answer may raise."""
     active, unknown, seen = row
-    return SenseSight(tuple([_activity(one, now) for one in active]), str(unknown), str(seen))
+    return Sight(tuple([_activity(one, now) for one in active]), str(unknown), str(seen))
 
 
-def _activity(row: list[Any], now: float) -> Seen:
+def _activity(row: list[Any], now: float) -> Activity:
     who, what, since, last, lets_go, user = row
     began, ended = float(since), float(last)
     if not (isfinite(began) and isfinite(ended)):
         raise ValueError(row)
     ended = min(ended, now)
-    return Seen(str(who), str(what), min(began, ended), ended, str(lets_go), str(user))
+    return Activity(str(who), str(what), min(began, ended), ended, str(lets_go), str(user))
+
+
+def sentence(activity: Activity, now: float) -> str:
+    """Who, what, how long ago, since when; and what would end it."""
+    since, last, lets_go = activity.since, activity.last, activity.lets_go
+    ago = f" {_about(now - last)} ago" if now - last >= 60.0 else ""
+    lasts = f", for {_about(last - since)}" if last - since >= 60.0 else ""
+    return f"{activity.who} {activity.what}{ago}{lasts}" + (f"; {lets_go} lets it go" if lets_go else "")
 
 
 def _about(seconds: float) -> str:

@@ -7,11 +7,12 @@ room for so many, so neither a restless sense nor a user with many names fills t
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from costguard.agent.host_side import HostSide, Seen
+from costguard.agent.host_side import HostSide
 from costguard.engine.obstacles import heeded
 from costguard.engine.rules import DAY_SECONDS, Rules
 from costguard.engine.state import WARNING, WATCHING, State
 from costguard.host.ports import Instant
+from costguard.readers.host.sense import Activity
 
 SHORTEST_SECONDS = 60.0
 """What keeps the machine up for less is not recorded."""
@@ -22,8 +23,8 @@ PAUSE_SECONDS = 600.0
 BEGUN_A_DAY = 40
 """Of a day; with their ends fewer than the history has room for in the time for which it keeps events."""
 
-FOLLOWED = 64
-"""Who is followed at once; more are left out."""
+FOLLOWED_LIMIT = 64
+"""How many are followed at once; more are left out."""
 
 KEEPS, LET_GO = "keeps", "let_go"
 """The kinds of both events."""
@@ -35,10 +36,10 @@ Record = Callable[[float, str, Mapping[str, Any]], None]
 class _Stretch:
     """Somebody or something that a sense has seen, and from when until when that keeps the machine up; on the boot clock."""
 
-    __slots__ = ("begun", "left_out", "one", "over", "recorded", "seen", "times")
+    __slots__ = ("activity", "begun", "left_out", "over", "recorded", "seen", "times")
 
-    def __init__(self, one: Seen, at: float) -> None:
-        self.one = one
+    def __init__(self, activity: Activity, at: float) -> None:
+        self.activity = activity
         self.begun = self.seen = at
         self.times = 1
         self.over = ""  # why it is seen no more, in words
@@ -62,8 +63,8 @@ class Keepers:
         matters = kept is not None and state.core.phase in {WATCHING, WARNING}
         heard = {veto.source for veto in heeded(state, rules) if veto.sense} if matters else set()
         seen = {key: one for key, one in side.keeping.items() if key[0] in heard}
-        for key, one in seen.items():
-            self._follow(key, one, now)
+        for key, activity in seen.items():
+            self._follow(key, activity, now)
         over = "" if matters else "a GPU works again" if state.core.phase == WATCHING else "an action began"
         for key, stretch in list(self._stretches.items()):
             if key not in seen:
@@ -77,15 +78,15 @@ class Keepers:
             self._stretches[key].over = self._stretches[key].over or "costguard ended"
             self._end(key, now)
 
-    def _follow(self, key: tuple[str, str], one: Seen, now: Instant) -> None:
+    def _follow(self, key: tuple[str, str], activity: Activity, now: Instant) -> None:
         stretch = self._stretches.get(key)
         if stretch is None:
-            if len(self._stretches) >= FOLLOWED:
+            if len(self._stretches) >= FOLLOWED_LIMIT:
                 return
-            stretch = self._stretches[key] = _Stretch(one, now.boot)
+            stretch = self._stretches[key] = _Stretch(activity, now.boot)
         elif stretch.over:
             stretch.times += 1
-        stretch.one, stretch.seen, stretch.over = one, now.boot, ""
+        stretch.activity, stretch.seen, stretch.over = activity, now.boot, ""
         if not (stretch.recorded or stretch.left_out) and now.boot - stretch.begun >= SHORTEST_SECONDS:
             self._begin(key, stretch, now)
 
@@ -97,11 +98,11 @@ class Keepers:
             return
         self._begun.append(now.boot)
         stretch.recorded = True
-        since = None if stretch.one.since > now.boot else _date(stretch.one.since, now)
-        facts: dict[str, Any] = {"since": since, "lets_go": stretch.one.lets_go}
+        since = None if stretch.activity.since > now.boot else _date(stretch.activity.since, now)
+        facts: dict[str, Any] = {"since": since, "lets_go": stretch.activity.lets_go}
         if self._left_out:
             facts["left_out"], self._left_out = self._left_out, 0
-        self._record(_date(stretch.begun, now), KEEPS, {**_named(key, stretch.one), **facts})
+        self._record(_date(stretch.begun, now), KEEPS, {**_named(key, stretch.activity), **facts})
 
     def _end(self, key: tuple[str, str], now: Instant) -> None:
         stretch = self._stretches.pop(key)
@@ -110,11 +111,11 @@ class Keepers:
                 "begun": _date(stretch.begun, now), "seconds": stretch.seen - stretch.begun, "times": stretch.times,
                 "by": stretch.over,
             }  # fmt: skip
-            self._record(_date(stretch.seen, now), LET_GO, {**_named(key, stretch.one), **facts})
+            self._record(_date(stretch.seen, now), LET_GO, {**_named(key, stretch.activity), **facts})
 
 
-def _named(key: tuple[str, str], one: Seen) -> dict[str, str]:
-    return {"sense": key[0], "who": one.who, "what": one.what, "user": one.user}
+def _named(key: tuple[str, str], activity: Activity) -> dict[str, str]:
+    return {"sense": key[0], "who": activity.who, "what": activity.what, "user": activity.user}
 
 
 def _why(key: tuple[str, str], side: HostSide) -> str:

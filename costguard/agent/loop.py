@@ -20,7 +20,7 @@ from costguard.agent.host_side import HostSide
 from costguard.agent.jitter import Jitter, jitter_of
 from costguard.agent.memory import Memory, Readers, plan_basis
 from costguard.agent.preflight import Preflight
-from costguard.agent.reader import Rhythm
+from costguard.agent.reader import StreamPlan
 from costguard.agent.recorder import Recorder
 from costguard.agent.reload import Reload
 from costguard.agent.report import report
@@ -128,12 +128,12 @@ class Loop:
         self.memory = Memory(host, self.disk, config, self.configured, now.boot, self._trouble)
         saved = self.memory.restore(boot, now.boot, self._remember)
         if saved.again:
-            self.workers.go_on(saved.told, now.boot)
+            self.workers.resume(saved.messages, now.boot)
         self.relaxed = self.policy = self.cloud.relaxed(self.configured)
         # the first events of the engine, before any other
         self._begin = deque(Began(now.boot, why, saved.proven) for why in saved.again)
         self._last = Step(saved.state, (), Sentence(saved.state, rules_of(self.policy), now.wall))
-        self.gpu_side = GpuSide(host, config, saved.state, saved.handed, self._trouble, detached=saved.detached)
+        self.gpu_side = GpuSide(host, config, saved.state, saved.handover, self._trouble, detached=saved.detached)
         self._reload = Reload(host, self._trouble, self._adopt)
         self.hooks = HookRunner(host, config, self._trouble, self.history.hook, self._remark, saved.hooks)
         if not saved.again:
@@ -168,7 +168,7 @@ class Loop:
     def status(self, *, private: bool = False) -> dict[str, Any]:
         """The decision, and the agent itself; ``private``: with a digest of all settings, for administrators."""
         wall = self.host.clock().wall
-        decision = report(self.last, self.seen, self.policy, self.last_wall, self.gpu_side.found)
+        decision = report(self.last, self.seen, self.policy, self.last_wall, self.gpu_side.findings_by_gpu)
         agent = {
             "pid": os.getpid(),
             "version": self.config.get("version", ""),
@@ -186,7 +186,7 @@ class Loop:
             "reader_restarts": max(0, self.gpu_side.reader.restarts),
             "reader": "answers"
             if self.gpu_side.reader.healthy
-            else self.gpu_side.reader.error or self.gpu_side.reader.words,
+            else self.gpu_side.reader.error or self.gpu_side.reader.failure,
             "unreaped": self.host.unreaped("nvml"),
             "senses": self.host_side.status(self.host.clock().boot, wall),
             "troubles": dict(self.troubles),
@@ -232,17 +232,17 @@ class Loop:
             self._due_at = min(self.workers.deadline, self.cloud.deadline, self.host_side.deadline, *parts)
         reader = self.gpu_side.reader
         soonest = min(self._due_at, reader.deadline)
-        return soonest if self._reading or reader.alone else min(soonest, self._next_tick)
+        return soonest if self._reading or reader.streaming else min(soonest, self._next_tick)
 
     def _timers(self) -> Sequence[HostEvent]:
         """Do what is due, then wait for what comes."""
-        self._heed_rhythm()
+        self._end_stream_in_time()
         until = self._until()
         waits = self._begin or (self._reading and not self._awaited)  # what a bug left is behind a begin
         if waits or self._now >= until:
             self._due()
             self._due_at = None
-            self._heed_rhythm()
+            self._end_stream_in_time()
             until = self._until()
         if self.exit_code is not None:
             return ()
@@ -268,27 +268,27 @@ class Loop:
         if self.host_side.deadline != due:
             self._due_at = None
 
-    def _heed_rhythm(self) -> None:
+    def _end_stream_in_time(self) -> None:
         """The reader may come by itself while no countdown runs; else each reading is asked for, and closer.
 
         It may leave every second reading unsaid while the engine decides nothing in between.
         """
         reader = self.gpu_side.reader
-        if not reader.alone:
+        if not reader.streaming:
             return
         core = self._last.state.core
         soon = core.unchanged_until < reader.deadline if reader.pairs else self._calm and not self.cloud.has_reader
         if soon or core.phase in URGENT or self._paced is not self.policy:
-            reader.lapse()
+            reader.end_stream()
 
-    def _rhythm(self) -> Rhythm | None:
+    def _stream_plan(self) -> StreamPlan | None:
         """How the reader may come by itself after this question; what lies in the past is left out at both ends."""
         interval = self.policy.interval
         if self._last.state.core.phase in URGENT:
             return None
         self._paced = self.policy
         pairs, above = self._calm and not self.cloud.has_reader, highest_threshold(rules_of(self.policy))
-        return Rhythm(self._next_tick + interval, interval, pairs, above)
+        return StreamPlan(self._next_tick + interval, interval, pairs, above)
 
     def _due(self) -> None:
         instant = self.host.clock()
@@ -305,11 +305,11 @@ class Loop:
             part.run(instant)
         reader = self.gpu_side.reader
         reader.late(now)  # also an answer that no tick waits for: the first of a new process
-        if not self._reading and not reader.alone and now >= self._next_tick:
+        if not self._reading and not reader.streaming and now >= self._next_tick:
             self.cloud.ask(now)
             self._ask_host(now)
             # what appears on the bus while a countdown runs must be seen before anything is released
-            self.gpu_side.ask(now, look=self._last.state.core.phase in URGENT, then=self._rhythm())
+            self.gpu_side.ask(now, look=self._last.state.core.phase in URGENT, stream=self._stream_plan())
             self._reading = True
             self._reading = self._awaited
             if not self._reading:
@@ -320,8 +320,8 @@ class Loop:
     def _tick(self, now: Instant) -> None:
         self._reading = False
         interval, before = self.policy.interval, self.seen
-        alone = self.gpu_side.reader.alone  # else the others were asked when it was
-        if alone and self.cloud.has_reader:
+        streaming = self.gpu_side.reader.streaming  # else the others were asked when it was
+        if streaming and self.cloud.has_reader:
             self.cloud.ask(now.boot)
             self._due_at = None
         self.seen, devices = self.gpu_side.observe(now.boot, rules_of(self.policy))
@@ -342,9 +342,9 @@ class Loop:
         if self.policy.lease_until is not None:
             self._heed_lease(now)
         self._calm = self._last.state.core.unchanged_until > now.boot + CALM_INTERVALS * interval
-        if alone:
+        if streaming:
             self._ask_host(now.boot)
-        if self.gpu_side.found:
+        if self.gpu_side.findings_by_gpu:
             for finding in self.gpu_side.findings(now.boot):
                 self._step(finding)
         self._beat(now.boot, now.wall)
@@ -416,15 +416,15 @@ class Loop:
             self.hooks.note(before, core, self._circumstances)
         if isinstance(event, Outcome) and (finding := self.preflight.finding(event, before)):
             self._events.append(finding)
-        if not self.memory.still(before, self._last.state, self.gpu_side.reader.handed.get("learnt")):
-            self.memory.follow(before, self._last.state, self._readers(), outcome=isinstance(event, Outcome))
+        if not self.memory.nothing_to_save(before, self._last.state, self.gpu_side.reader.handover.get("learnt")):
+            self.memory.save_changes(before, self._last.state, self._readers(), outcome=isinstance(event, Outcome))
 
     def _readers(self) -> Readers:
         return Readers(
-            dict(self.gpu_side.reader.handed),
+            dict(self.gpu_side.reader.handover),
             self.gpu_side.reader.detached,
             self.cloud.memory,
-            self.workers.told,
+            self.workers.kept,
             self.hooks.kept,
         )
 
@@ -533,8 +533,8 @@ class Loop:
         elif self.host_side.owns(event.child):
             before, reader = self.host_side.vetoes, self.gpu_side.reader
             self.host_side.take(event, now.boot)
-            if self.host_side.vetoes is not before and reader.alone and not reader.would_cross(now.boot):
-                reader.lapse()  # the next tick comes in its time, also where that reader would say nothing
+            if self.host_side.vetoes is not before and reader.streaming and not reader.would_cross(now.boot):
+                reader.end_stream()  # the next tick comes in its time, also where that reader would say nothing
             if self._reading and not self._awaited and not self._more_readings():
                 self._tick(now)
             elif self._calm and not self._reading and self.host_side.unasked:  # the next tick may leave out a beat

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from costguard.agent.disk import CommitmentWriter
-from costguard.agent.reader import HANDED
+from costguard.agent.reader import HANDOVER
 from costguard.engine.policy import Policy
 from costguard.engine.saved import alike, commitments, dump, initial, load, with_commitments
 from costguard.engine.state import OPEN, Core, State
@@ -45,27 +45,27 @@ ApplyTags = Callable[[dict[str, Any]], Policy]
 class Restored(NamedTuple):
     """What an earlier process left. ``again`` are the reasons for which the engine begins again, in this order.
 
-    ``proven``: the basis of its plans is unchanged. ``told``: what was counted of messages. ``hooks``: the owner's programs that
+    ``proven``: the basis of its plans is unchanged. ``messages``: what `Workers.kept` was. ``hooks``: the owner's programs that
     were still to run.
     """
 
     state: State
-    handed: Mapping[str, Any] = MappingProxyType({})
+    handover: Mapping[str, Any] = MappingProxyType({})
     detached: bool = False
     again: tuple[str, ...] = ()
     proven: bool = True
-    told: object = None
+    messages: object = None
     hooks: object = None
 
 
 class Readers(NamedTuple):
     """The readers' part of the saved state: the next readers go on where these ended."""
 
-    handed: dict[str, Any]  # from the nvml reader, by name; a part that changed is another object
+    handover: dict[str, Any]  # from the nvml reader, by name; a part that changed is another object
     detached: bool
     tags: dict[str, Any]  # `CloudSide.memory`
-    told: object = None  # `Workers.told`
-    hooks: object = None  # `Hooks.kept`
+    messages: object = None  # `Workers.kept`
+    hooks: object = None  # `HookRunner.kept`
 
 
 def plan_basis(config: Mapping[str, Any]) -> int:
@@ -76,7 +76,7 @@ def plan_basis(config: Mapping[str, Any]) -> int:
     return zlib.crc32(json.dumps([config["policy"]["mode"], sections], sort_keys=True).encode())
 
 
-def over(work: Track, since: float) -> bool:
+def quiet_ended(work: Track, since: float) -> bool:
     """Whether quiet that began then has ended: by work, by unknown readings, or by a resume, which counts as a start."""
     return work.busy or work.unknown_since is not None or max(work.since, work.known_since) > since
 
@@ -127,9 +127,9 @@ class Memory:
                 if "reload" in again and state.core.fresh_start not in {"boot", "lost"}:
                     # quiet under another policy is no unused time, whatever is committed before the first tick
                     state = state._replace(core=state.core._replace(fresh_start="reload"))
-                handed = {name: saved.get(name) for name in HANDED}
-                detached, told, hooks = saved.get("detached") is True, saved.get("told"), saved.get("hooks")
-                return Restored(state, handed, detached, again, proven, told, hooks)
+                handover = {name: saved.get(name) for name in HANDOVER}
+                detached, messages, hooks = saved.get("detached") is True, saved.get("told"), saved.get("hooks")
+                return Restored(state, handover, detached, again, proven, messages, hooks)
             except UNUSABLE as error:
                 self._host.say(f"<3>the saved state is unusable ({error}); starting without it")
         lost = boot.lost or boot.state is not None
@@ -165,15 +165,15 @@ class Memory:
             core = core._replace(clocks=core.clocks._replace(suspended=instant.boot - instant.mono))
         return state._replace(core=core)
 
-    def still(self, before: Core, state: State, learnt: object) -> bool:
+    def nothing_to_save(self, before: Core, state: State, learnt: object) -> bool:
         """Whether a step left nothing for `follow` to save; ``learnt``: what the reader has learnt so far."""
         return state.core is before and state.at - self._saved_at < STILL_EVERY_SECONDS and learnt is self._learnt
 
-    def follow(self, before: Core, state: State, readers: Readers, *, outcome: bool) -> None:
+    def save_changes(self, before: Core, state: State, readers: Readers, *, outcome: bool) -> None:
         """Save what is worth it after a step; ``outcome``: its event was the outcome of an effect."""
         core, at = state.core, state.at
-        learnt = readers.handed.get("learnt")
-        if self.still(before, state, learnt):
+        learnt = readers.handover.get("learnt")
+        if self.nothing_to_save(before, state, learnt):
             return
         clocks = (core.clocks.started, core.clocks.suspended, core.clocks.synced)
         people = (core.people.holds, core.plans.verdicts, core.alarms.unknown)
@@ -189,7 +189,9 @@ class Memory:
             self.save(state, readers)
         # while the disk still has unused time: a crash of the machine must not lose that it is over
         work, saved = core.signals.work, self._unused_since
-        worked = saved is not None and (core.signals.armed_at is not None or (work is not None and over(work, saved)))
+        worked = saved is not None and (
+            core.signals.armed_at is not None or (work is not None and quiet_ended(work, saved))
+        )
         now_open = core.incident.id if core.incident is not None and core.phase in OPEN else ""
         lasting = (core.people.holds, core.ledger.stops, now_open, core.phase if now_open else "")
         if worked or lasting != self._lasting:
@@ -203,11 +205,11 @@ class Memory:
             same = {name: value for name, value in dump(state).items() if name != "at"}
             text = _encode({"rules": self._rules, "ground": self.plan_basis, "engine": same})[1:-2]
         self._written = (state, text)
-        self._learnt = readers.handed.get("learnt")
+        self._learnt = readers.handover.get("learnt")
         self._order += 1
-        handed = {**readers.handed, "detached": readers.detached, "tags": readers.tags}
-        handed |= {"told": readers.told, "hooks": readers.hooks}
-        beside = _encode({**handed, "order": self._order})[:-1]
+        handover = {**readers.handover, "detached": readers.detached, "tags": readers.tags}
+        handover |= {"told": readers.messages, "hooks": readers.hooks}
+        beside = _encode({**handover, "order": self._order})[:-1]
         # in a tick that changes nothing only the time is new
         failure = self._host.save(f'{beside},{text},"at":{state.at!r}}}}}'.encode())
         self._saved_at = state.at

@@ -16,10 +16,10 @@ ANSWER_WITHIN_SECONDS = 5.0
 """For one read."""
 
 COMES_WITHIN_SECONDS = 1.0
-"""After this a reader is asked that should have answered by itself; its time to answer is shorter by as much."""
+"""How late a streamed reading may be before the reader is asked; its time to answer is shorter by as much."""
 
-ALONE_AGAIN_SECONDS = 60.0
-"""For so long it is then asked for each reading."""
+STREAM_AGAIN_SECONDS = 60.0
+"""For so long after that it is asked for each reading."""
 
 START_WITHIN_SECONDS = 30.0
 """For the first read of a new reader: without persistence mode the driver takes 1 to 3 s per GPU."""
@@ -29,12 +29,12 @@ NOT_YET = "the reader has not answered yet"
 FAILED = 3
 """Exit code of a reader whose last answer says why only a new process can help."""
 
-HANDED = ("counters", "learnt")
+HANDOVER = ("counters", "learnt")
 """Parts of an answer that are handed to the next process: objects by device, of which later ones replace earlier ones."""
 
-_HANDED = frozenset(HANDED)
+_HANDOVER = frozenset(HANDOVER)
 
-HANDED_KEYS = 1024  # more devices than any machine has
+HANDOVER_KEYS_LIMIT = 1024  # more devices than any machine has
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0
 """Backoff between restarts."""
@@ -46,8 +46,8 @@ DETACHED = "detached on request; to use it again: `costguard attach`"
 """Why nothing is read while a driver is replaced."""
 
 
-class Rhythm(NamedTuple):
-    """When a reader may read without being asked: from a moment on, every so many seconds.
+class StreamPlan(NamedTuple):
+    """When a reader streams readings, without being asked: from a moment on, every so many seconds.
 
     ``pairs``: of two readings in a row it may leave out one that equals the one before. ``above``: the highest threshold
     with which loads are compared.
@@ -66,27 +66,27 @@ class Watch(NamedTuple):
     until: float
 
 
-class _Course:
-    """What a reader answers without being asked: the number of its next reading, and when that is due."""
+class _Stream:
+    """The readings that a reader streams: the number of the next one, and when that is due."""
 
     __slots__ = ("due", "every", "number", "pairs")
 
-    def __init__(self, number: int, rhythm: Rhythm) -> None:
+    def __init__(self, number: int, rhythm: StreamPlan) -> None:
         self.number = number
         self.due, self.every, self.pairs, _ = rhythm
 
     @property
     def said_by(self) -> float:
-        """When it says something at the latest."""
+        """When a line of it comes at the latest."""
         return self.due + self.every if self.pairs else self.due
 
     @property
     def last(self) -> int:
-        """The number that what it says next may have at most."""
+        """The highest number that its next line may have."""
         return self.number + 1 if self.pairs else self.number
 
     def fits(self, number: object, *, unsaid: bool) -> bool:
-        """Whether this is the number of what comes next; ``unsaid``: after a reading that it did not tell."""
+        """Whether this is the number of its next line; ``unsaid``: after a reading that it left out."""
         return number == (self.last if unsaid else self.number)
 
     def go_on(self, number: int, now: float) -> None:
@@ -107,26 +107,26 @@ class ReaderProcess:
         program: str,
         job: Callable[[], object],
         *,
-        handed: Mapping[str, Any] = MappingProxyType({}),
+        handover: Mapping[str, Any] = MappingProxyType({}),
         detached: bool = False,
         within: float = ANSWER_WITHIN_SECONDS,
     ) -> None:
         self._host = host
         self._program = program
         self._job = job
-        self.handed = dict(handed)
-        """What it leaves for the next process (`HANDED`); a part that changed is another object."""
+        self.handover = dict(handover)
+        """What it leaves for the next process (`HANDOVER`); a part that changed is another object."""
         self.child: int | None = None
         self.detached = detached
         """Whether a person wants no process to run, until he says otherwise."""
-        self.words = NOT_YET
+        self.failure = NOT_YET  # why there is no reading, in words
         self.refused: dict[str, Any] | None = None
         """What the last line said, where it was an answer that was not taken."""
         self.error = ""  # why the last answer names no GPU
         self._asked: tuple[int, float] | None = None  # sequence number and deadline
-        self._course: _Course | None = None  # while it answers by itself
-        self._missed: _Course | None = None  # of an answer that should have come by itself, and did not
-        self._alone_from = 0.0  # when it may be left to itself again
+        self._stream: _Stream | None = None  # while it streams
+        self._missed_stream: _Stream | None = None  # the stream of a reading that did not come
+        self._stream_from = 0.0  # when it may stream again
         self._answered_once = False
         self._pause = FIRST_PAUSE_SECONDS
         self._start_at = 0.0
@@ -140,14 +140,14 @@ class ReaderProcess:
         now: float,
         *,
         look: bool = False,
-        then: Rhythm | None = None,
+        stream: StreamPlan | None = None,
         watch: Watch | None = None,
         anew: bool = False,
         saving: bool = False,
     ) -> None:
         """Ask for a reading, starting the process if need be; `waiting` says whether a tick should wait for it.
 
-        ``look``: with a look at which devices there are, which is otherwise a rare one. ``then``: how it may go on by itself.
+        ``look``: with a look at which devices there are, which is otherwise a rare one. ``stream``: how it may stream further ones.
         ``watch``: how long it may leave the answer. ``anew``: instead of a question that it has not answered yet.
         ``saving``: the pre-stop hook works.
         """
@@ -155,18 +155,23 @@ class ReaderProcess:
             return
         if self.detached:
             self.stop()  # it had the time since the request to take leave of the driver
-            self.words = DETACHED
+            self.failure = DETACHED
             return
         if self.child is None and not self._start(now):
             return
         self._sequence += 1
         self._within = self._usually if self._answered_once else START_WITHIN_SECONDS
         request = b'{"read":%d,"look":true}' if look else b'{"read":%d,"saving":true}' if saving else b'{"read":%d}'
-        if then is not None and now >= self._alone_from:
-            above = b',"above":%r' % then.above if then.above < 1.0 else b""
-            request = b'{"read":%%d,"then":[%.3f,%r%s]%s}' % (then.due, then.every, b",2" if then.pairs else b"", above)
-            self._course = _Course(self._sequence, then)
-        patience = self._within - (0.0 if self._missed is None else COMES_WITHIN_SECONDS)
+        if stream is not None and now >= self._stream_from:
+            above = b',"above":%r' % stream.above if stream.above < 1.0 else b""
+            request = b'{"read":%%d,"then":[%.3f,%r%s]%s}' % (
+                stream.due,
+                stream.every,
+                b",2" if stream.pairs else b"",
+                above,
+            )
+            self._stream = _Stream(self._sequence, stream)
+        patience = self._within - (0.0 if self._missed_stream is None else COMES_WITHIN_SECONDS)
         if watch is not None:
             request = b'{"read":%%d,"every":%r,"until":%.3f}' % watch
             patience += max(0.0, watch.until - now)
@@ -185,31 +190,31 @@ class ReaderProcess:
         return self._asked is not None and (self._answered_once or self.restarts == 0)
 
     @property
-    def alone(self) -> bool:
-        """Whether the next answer comes without being asked for."""
-        return self._course is not None and self._asked is None
+    def streaming(self) -> bool:
+        """Whether the next reading comes without being asked for."""
+        return self._stream is not None and self._asked is None
 
     @property
     def pairs(self) -> bool:
-        """Whether it may leave every second one unsaid."""
-        return self._course is not None and self._course.pairs
+        """Whether it streams, and may leave out every second reading."""
+        return self._stream is not None and self._stream.pairs
 
     def would_cross(self, now: float) -> bool:
         """Whether a reading that nobody asks for is due about now: a question would cross it, and what lies before would be a hole."""
-        if self._course is None:
+        if self._stream is None:
             return False
-        every = self._course.every
-        beside = (now - self._course.due + every / 2.0) % every - every / 2.0
+        every = self._stream.every
+        beside = (now - self._stream.due + every / 2.0) % every - every / 2.0
         return abs(beside) <= min(COMES_WITHIN_SECONDS, every / 4.0)
 
-    def lapse(self) -> None:
-        """Wait for no answer that was not asked for; the next question ends them.
+    def end_stream(self) -> None:
+        """Wait for no streamed reading any more; the next question makes the reader stop.
 
         One that crosses that question is `refused`, and what it holds of work is not lost with it.
         """
-        if self._course is not None and self._asked is None:
-            self._sequence = self._course.last
-        self._course = None
+        if self._stream is not None and self._asked is None:
+            self._sequence = self._stream.last
+        self._stream = None
 
     @property
     def healthy(self) -> bool:
@@ -221,12 +226,12 @@ class ReaderProcess:
         """When the answer under way is late."""
         if self._asked is not None:
             return self._asked[1]
-        return self._course.said_by + COMES_WITHIN_SECONDS if self._course is not None else float("inf")
+        return self._stream.said_by + COMES_WITHIN_SECONDS if self._stream is not None else float("inf")
 
     def detach(self) -> None:
         """Let the process take leave of the driver and end, and start none until `attach`."""
         self.detached = True
-        self.lapse()
+        self.end_stream()
         if self.child is not None:
             self._host.send(self.child, b'{"detach":true}')
 
@@ -234,9 +239,9 @@ class ReaderProcess:
         """The next read may start a process again, which loads whatever library is there now."""
         if self.detached:
             self.stop()
-            self.detached, self._asked, self._missed = False, None, None
+            self.detached, self._asked, self._missed_stream = False, None, None
             self._start_at, self._pause = 0.0, FIRST_PAUSE_SECONDS
-            self.words = NOT_YET
+            self.failure = NOT_YET
 
     def line(self, data: bytes, now: float) -> dict[str, Any] | None:
         """Take a line of the process; gives the answer to the read under way, or the one that is due, if it is one."""
@@ -247,7 +252,7 @@ class ReaderProcess:
         if "last_words" in answer:
             self.error = str(answer["last_words"])[:300]
             return None
-        if not _HANDED.isdisjoint(answer):
+        if not _HANDOVER.isdisjoint(answer):
             self._keep(answer)
         self.refused, late = answer, False
         if "at" in answer:
@@ -257,14 +262,14 @@ class ReaderProcess:
             return None
         else:
             late = now >= self._asked[1]
-        self._asked = self._missed = None
-        if self._course is not None:
-            self._sequence = max(int(answer["read"]), self._course.number)  # less than that: of one that was missed
-            self._course.go_on(self._sequence, now)
+        self._asked = self._missed_stream = None
+        if self._stream is not None:
+            self._sequence = max(int(answer["read"]), self._stream.number)  # less than that: of one that was missed
+            self._stream.go_on(self._sequence, now)
         self._answered_once = True
         self.error = str(answer.get("error") or "")[:300]
         if late:  # the guard itself stood still meanwhile: the reading may be as old as that
-            self.words = "the answer came too late"
+            self.failure = "the answer came too late"
             return None
         if "senses" in answer:
             self._pause = FIRST_PAUSE_SECONDS
@@ -277,21 +282,22 @@ class ReaderProcess:
 
     def _due(self, answer: Mapping[str, Any], now: float) -> bool:
         """Whether an answer that nobody asked for is the one that is due, or that was missed, and fresh."""
-        course, at = self._course if self._asked is None and self._course is not None else self._missed, answer["at"]
-        if course is None or not course.fits(answer.get("read"), unsaid="unsaid" in answer):
+        at, asked = answer["at"], self._asked is not None
+        stream = self._missed_stream if asked or self._stream is None else self._stream
+        if stream is None or not stream.fits(answer.get("read"), unsaid="unsaid" in answer):
             return False
         fresh = isinstance(at, int | float) and now - self._usually < at <= now + COMES_WITHIN_SECONDS
         if not fresh:  # the guard itself stood still meanwhile: it asks for another one
-            self.lapse()
+            self.end_stream()
         return fresh
 
     def _keep(self, answer: dict[str, Any]) -> None:
         """Take what the next process needs, also of an answer that nobody waits for any more."""
-        for name in HANDED:
+        for name in HANDOVER:
             given = answer.get(name)
             if given and isinstance(given, dict):
-                kept = {**self.handed.get(name, {}), **given}
-                self.handed[name] = kept if len(kept) <= HANDED_KEYS else given
+                kept = {**self.handover.get(name, {}), **given}
+                self.handover[name] = kept if len(kept) <= HANDOVER_KEYS_LIMIT else given
 
     def ended(self, code: int, now: float) -> None:
         """The process is gone."""
@@ -310,15 +316,15 @@ class ReaderProcess:
         if now < self.deadline:
             return False
         if self._asked is None:
-            self._missed, self._alone_from = self._course, now + ALONE_AGAIN_SECONDS
-            self.lapse()
+            self._missed_stream, self._stream_from = self._stream, now + STREAM_AGAIN_SECONDS
+            self.end_stream()
             return False
         self._lost(now, f"the reader did not answer within {self._within:.0f} s and was killed")
         return True
 
     def stop(self) -> None:
         """End it for good; its pipe is closed by the kill."""
-        self.lapse()
+        self.end_stream()
         if self.child is not None:
             self._host.kill(self.child)
             self.child = None
@@ -327,7 +333,7 @@ class ReaderProcess:
         if now < self._start_at:
             return False
         if self._host.unreaped(self._program) >= UNREAPED_LIMIT:
-            self.words = f"{UNREAPED_LIMIT} readers hang in the driver and cannot be killed; none is started any more"
+            self.failure = f"{UNREAPED_LIMIT} readers hang in the driver and cannot be killed; none is started any more"
             return False
         try:
             self.child = self._host.spawn(self._program, to_line(self._job()))
@@ -339,8 +345,8 @@ class ReaderProcess:
         return True
 
     def _lost(self, now: float, why: str) -> None:
-        self.words = DETACHED if self.detached else why
-        self._asked = self._missed = self._course = None
+        self.failure = DETACHED if self.detached else why
+        self._asked = self._missed_stream = self._stream = None
         if self.child is not None:
             self._host.kill(self.child)
             self.child = None

@@ -1,4 +1,4 @@
-"""A message that a channel beyond the machine did not take: it is sent to it again, while it is still true.
+"""Sends a message again to a channel that did not take it, while it is still true.
 
 What nobody took of a countdown or its end is the engine's own matter: it counts as not told, and is repeated to all.
 """
@@ -137,8 +137,8 @@ class Redelivery:
         self._in_place_of: deque[str] = deque(maxlen=QUEUE_LIMIT)  # messages that have overtaken others
         self.attempts = 3
 
-    def told(self, job: TellJob, answer: Told, now: float, tries: int = 1, *, written: float) -> None:
-        """Keep a warning, what is graver, or what an incident came to, for the channels that did not take it.
+    def retry(self, job: TellJob, answer: Told, now: float, tries: int = 1, *, written: float) -> None:
+        """Queue a message for the channels that did not take it, with backoff; a minor one is dropped.
 
         ``written``: when its facts were so, on the boot clock.
         """
@@ -147,7 +147,7 @@ class Redelivery:
         lost = tuple(name for name in job.channels if name in answer.failed and name in known)
         if lost and tries == 1:
             self._say(f"not delivered: {'; '.join(f'{name}: {answer.failed[name]}' for name in lost)}", job)
-        if not lost or self._of_no_account(job) or not self._holds(job):
+        if not lost or self._is_minor(job) or not self._holds(job):
             return
         asked = [name for name in lost if _was_asked(name, answer)]
         if asked and tries >= self.attempts:
@@ -167,18 +167,18 @@ class Redelivery:
 
     @property
     def kept(self) -> list[Kept]:
-        """What is still to be sent again, for `go_on`: the latest of it."""
+        """What is still to be sent again, for `resume` after a restart: the latest of it."""
         sending = [self._sending] if self._sending is not None else []
         left = [*self._queue, *sending][-LEFT_LIMIT:]
         return [Kept(one.job.message, one.job.channels, one.tries, one.written) for one in left]
 
-    def go_on(self, kept: Sequence[Kept], job: Callable[[Draft, tuple[str, ...]], TellJob], now: float) -> None:
+    def resume(self, kept: Sequence[Kept], job: Callable[[Draft, tuple[str, ...]], TellJob], now: float) -> None:
         """Send what an earlier guard of this boot still had to: whoever has taken it is spared."""
         for one in kept:
             further, written = job(one.message, one.channels)._replace(again=True), one.written
             self._queue.append(Pending(further, one.tries, now + PAUSE_SECONDS, now if written is None else written))
 
-    def first(
+    def send(
         self, message: Draft, channels: tuple[str, ...], job: Callable[[Draft, tuple[str, ...]], TellJob], now: float
     ) -> None:
         """Send a message that is not the engine's, from ``now`` on, as often as any other.
@@ -187,8 +187,8 @@ class Redelivery:
         """
         self._queue = [*self._queue, Pending(job(message, channels)._replace(again=True), 0, now, now)][-QUEUE_LIMIT:]
 
-    def _of_no_account(self, job: TellJob) -> bool:
-        """Whether a message is worth one try alone. What an incident comes to is not, nor what stands for one that was overtaken."""
+    def _is_minor(self, job: TellJob) -> bool:
+        """Whether a message gets one try alone: mere information, of no incident, that takes nothing back and overtook nothing."""
         facts, message = job.message.facts, job.message
         counts = (
             facts.get("incident")
@@ -262,14 +262,14 @@ class Redelivery:
         self._keep(sent, answer)
         if answer.reached and not answer.failed and sent.tries:
             self._say(f"{', '.join(answer.reached)}: arrived at try {sent.tries + 1}", sent.job)
-        self.told(sent.job, answer, now, sent.tries + 1, written=sent.written)
+        self.retry(sent.job, answer, now, sent.tries + 1, written=sent.written)
 
     def _failed(self, message: str, now: float) -> None:
         sent, self._sending = self._sending, None
         if sent is not None:
             answer = Told(failed=dict.fromkeys(sent.job.channels, message))
             self._keep(sent, answer)
-            self.told(sent.job, answer, now, sent.tries + 1, written=sent.written)
+            self.retry(sent.job, answer, now, sent.tries + 1, written=sent.written)
 
     def _keep(self, sent: Pending, answer: Told) -> None:
         if self._record is not None and (answer.reached or any(_was_asked(name, answer) for name in answer.failed)):

@@ -121,34 +121,34 @@ class Workers:
         """This machine's price, from the last plan that asked the cloud for it."""
 
     @property
-    def told(self) -> object:
-        """What was counted of messages, and what is still to be sent again, for `go_on`; None for nothing."""
+    def kept(self) -> object:
+        """How many messages were sent, and which are still to be sent again, for `resume` after a restart; None for nothing."""
         counted = self._quota.counted._asdict() if self._quota is not None else None
         waiting = [plain(one) for one in self._redelivery.kept] if self._redelivery is not None else []
         kept = {"counted": counted, "waiting": waiting, "remarked": self._remarked}
         return kept if any(kept.values()) else None
 
-    def go_on(self, told: object, now: float) -> None:
-        """Count messages on from where an earlier guard of this boot was, and send what it had to; what cannot be read is nothing.
+    def resume(self, saved: object, now: float) -> None:
+        """Go on with what an earlier guard of this boot ``kept``; a part that cannot be read is left out.
 
         What became of its messages that were on their way is found out for the history.
         """
         with suppress(SpawnFailed):
             job = RecallJob(self.config["paths"]["runtime"], AGENT_ENDED, now)
             self._recall.start(job, now + time_limits.RECALL.killed)
-        if not isinstance(told, dict):
+        if not isinstance(saved, dict):
             return
         from costguard.agent.quota import Counted, Quota
         from costguard.agent.redelivery import Kept
         from costguard.process.wire import MalformedError, build
 
         with suppress(MalformedError, ValueError, TypeError):
-            self._quota = Quota(build(Counted, told["counted"])) if told.get("counted") else None
+            self._quota = Quota(build(Counted, saved["counted"])) if saved.get("counted") else None
         with suppress(MalformedError, ValueError, TypeError):
-            waiting = [build(Kept, one) for one in told.get("waiting", ())]
+            waiting = [build(Kept, one) for one in saved.get("waiting", ())]
             if waiting:
-                self._repeats().go_on(waiting, self.message, now)
-        remarked = told.get("remarked")
+                self._redeliverer().resume(waiting, self.message, now)
+        remarked = saved.get("remarked")
         self._remarked = [str(topic) for topic in remarked][-REMARKS_KEPT:] if isinstance(remarked, list) else []
 
     def submit(self, effect: Check | Prepare, now: float, given: Circumstances) -> Outcome | None:
@@ -221,7 +221,7 @@ class Workers:
         worker.job, worker.held_back, worker.written = job, why, now
         outcome = self._run(worker, job, now, time_limits.TELL.killed)
         if outcome is not None:
-            self._again(job, Told(failed=dict.fromkeys(job.channels, outcome.detail)), now, now)
+            self._send_again(job, Told(failed=dict.fromkeys(job.channels, outcome.detail)), now, now)
         return outcome
 
     def _overtake(self, by: Draft, line: bytes) -> list[Draft]:
@@ -305,7 +305,7 @@ class Workers:
         job = self.message(Draft(name, "notes", "warning", {**facts, "text": text}))
         # a fleet that finds the same must not write at the same second; what waits here outlives a guard that is killed
         leaves_at = now + self._jitter.before_message(Tell("", "notes", "warning", {}), self.config)
-        self._repeats().first(job.message, job.channels, self.message, leaves_at)
+        self._redeliverer().send(job.message, job.channels, self.message, leaves_at)
         return True
 
     def settled(self, topic: str) -> None:
@@ -321,7 +321,7 @@ class Workers:
         text = f"left out of the last hour, in which there were many messages: {left_out}; `costguard history` has all of them"
         # of one hour there is one digest, whichever guard of the boot sends it
         digest = Draft(f"{self._boot}-digest{began:.0f}", "notes", facts={"text": text})
-        self._repeats().first(digest, tuple(self._beyond), self.message, now)
+        self._redeliverer().send(digest, tuple(self._beyond), self.message, now)
 
     def _run(self, worker: Worker, job: NamedTuple, now: float, within: float) -> Outcome | None:
         try:
@@ -407,7 +407,11 @@ class Workers:
             worker.reported = True
             return self._lost(worker, now, str(error))
         assert answer is not None  # a line has one
-        return self._told(worker, answer, now) if isinstance(answer, Told) else self._acted(worker, answer, now)
+        return (
+            self._delivery_result(worker, answer, now)
+            if isinstance(answer, Told)
+            else self._action_result(worker, answer, now)
+        )
 
     def late(self, now: float) -> list[Outcome]:
         """Kill what is past its deadline."""
@@ -462,10 +466,10 @@ class Workers:
             return outcome
         failed = dict.fromkeys(worker.job.channels, f"{why}; {IN_DOUBT}")
         if worker.cut_off or not worker.effect:
-            self._keep(worker.job, Told(failed=failed))
+            self._record_delivery(worker.job, Told(failed=failed))
         if worker.cut_off:
             return None
-        self._again(worker.job, Told(failed=failed), now, worker.written)
+        self._send_again(worker.job, Told(failed=failed), now, worker.written)
         return outcome._replace(detail=f"{outcome.detail}; {IN_DOUBT}", failed=tuple(failed.items()))
 
     def _action_time(self, action: str) -> float:
@@ -489,15 +493,15 @@ class Workers:
                 within = min(saving, max(1.0, effect.seconds))
                 return "save", time_limits.save(saving).killed, base._replace(job="hook", deadline=within)
 
-    def _told(self, worker: Worker, answer: Told, now: float) -> Outcome | None:
+    def _delivery_result(self, worker: Worker, answer: Told, now: float) -> Outcome | None:
         worker.reported = True
         # not asked for by the engine, or of no use to it any more: nobody else keeps what became of it
         if worker.job is not None and (worker.cut_off or not worker.effect):
-            self._keep(worker.job, answer)
+            self._record_delivery(worker.job, answer)
         if worker.cut_off:
             return None
         if answer.failed and worker.job is not None:
-            self._again(worker.job, answer, now, worker.written)
+            self._send_again(worker.job, answer, now, worker.written)
         reached = "; ".join(f"{name}: {whom}" if whom else name for name, whom in answer.reached.items())
         failed = "; ".join(
             [f"{name}: {why}" for name, why in answer.failed.items()] + [answer.error] * bool(answer.error)
@@ -513,11 +517,11 @@ class Workers:
             beside=tuple(answer.beside.items()),
         )
 
-    def _keep(self, job: TellJob, answer: Told) -> None:
+    def _record_delivery(self, job: TellJob, answer: Told) -> None:
         if self._record is not None:
             self._record(job.message, answer, 1)
 
-    def _again(self, job: TellJob, answer: Told, now: float, written: float) -> None:
+    def _send_again(self, job: TellJob, answer: Told, now: float, written: float) -> None:
         """A channel beyond this machine did not take it; a terminal is gone with whoever sat there.
 
         What nobody took and the engine follows up is its own matter: it sends that to all again.
@@ -527,15 +531,15 @@ class Workers:
         if not answer.arrived(self._beyond) and by_engine:
             return
         beyond = {name: why for name, why in answer.failed.items() if name in self._beyond}
-        self._repeats().told(job, answer._replace(failed=beyond), now, written=written)
+        self._redeliverer().retry(job, answer._replace(failed=beyond), now, written=written)
 
     def repeat(self, draft: Draft, answer: Told) -> None:
         """Send a message that is not the engine's again, to the channels that did not take it."""
         job = self.message(draft, tuple(answer.failed))
         now = self._host.clock().boot
-        self._repeats().told(job, answer, now, written=now)
+        self._redeliverer().retry(job, answer, now, written=now)
 
-    def _repeats(self) -> "Redelivery":
+    def _redeliverer(self) -> "Redelivery":
         if self._redelivery is None:
             from costguard.agent.redelivery import Redelivery
 
@@ -551,7 +555,7 @@ class Workers:
         place = next((number for number, draft in enumerate(told) if draft.id == job.message.id), len(told))
         return not any(overtakes(later, job.message) for later in told[place + 1 :])
 
-    def _acted(self, worker: Worker, answer: ActionAnswer, now: float) -> Outcome | None:
+    def _action_result(self, worker: Worker, answer: ActionAnswer, now: float) -> Outcome | None:
         if answer.saving:
             return Outcome(now, worker.effect, "saving")
         if answer.plan is not None:

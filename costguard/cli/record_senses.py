@@ -5,9 +5,10 @@ import os
 import time
 from typing import Any
 
-from costguard.agent.host_side import SenseSight, chosen, job_of, sights_of, vetoes_of
+from costguard.agent.host_side import chosen, job_of, sights_of, vetoes_of
 from costguard.engine.observation import Veto
 from costguard.process.child import Child, EndedError, SilentError
+from costguard.readers.host.sense import Sight
 
 ANSWER_SECONDS = 5.0
 AGAIN_SECONDS = 60.0
@@ -39,7 +40,7 @@ class SenseWatch:
         if self._process is not None:
             self.end()
             self._not_before = now + AGAIN_SECONDS
-        return vetoes_of({name: SenseSight(unknown=why) for name in self._senses}, self._senses)
+        return vetoes_of({name: Sight(unknown=why) for name in self._senses}, self._senses)
 
     def _ask(self, now: float) -> dict[str, Any]:
         if self._process is None:

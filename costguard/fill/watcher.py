@@ -46,7 +46,7 @@ class FillWatcher(WatcherLoop):
     def _reader_job(self) -> NvmlJob:
         look = self._job.look
         return NvmlJob(
-            sysfs=look.sysfs, devfs=look.devfs, **self._reader.handed, known=self._granted or (), holders=True
+            sysfs=look.sysfs, devfs=look.devfs, **self._reader.handover, known=self._granted or (), holders=True
         )
 
     def hear(self, line: bytes) -> None:
@@ -99,7 +99,7 @@ class FillWatcher(WatcherLoop):
         """Nothing can be seen in this look."""
         self._asked = False
         if self._reader.child is None or self._reader.error:
-            self.say(View(users=self._people.look(), error=self._reader.error or self._reader.words))
+            self.say(View(users=self._people.look(), error=self._reader.error or self._reader.failure))
 
     def _view(self, answer: dict[str, object]) -> View:
         """An answer of the reader as one look."""

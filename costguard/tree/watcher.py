@@ -158,7 +158,7 @@ class Watcher(WatcherLoop):
         readable = any(isinstance(reading, Known) for reading in seen.readings)
         why = self._blocked
         if not why and not readable:
-            why = self._gpus.reader.error or _unknown(seen, self._devices) or self._gpus.reader.words
+            why = self._gpus.reader.error or _unknown(seen, self._devices) or self._gpus.reader.failure
             if not answered and why == NOT_YET:
                 return
         word = Word("unguarded", why) if why else Word("guarded", self._watched())

@@ -83,7 +83,7 @@ class Crew:
 
     def left(self) -> Any:
         """What a guard that is killed now leaves to the next one, as it is saved."""
-        return json.loads(json.dumps(self.workers.told))
+        return json.loads(json.dumps(self.workers.kept))
 
     @property
     def channels(self) -> list[list[str]]:
@@ -114,7 +114,7 @@ def test_what_waits_to_be_sent_again_outlives_the_guard() -> None:
     """Killed between two tries: the next guard of the boot asks that channel, and counts on from there."""
     crew, after = Crew(attempts=3), Crew(attempts=3)
     crew.told(WARNING, NOW, {"wall": "1 terminal", "mail": "E-Mail"}, {"team": "HTTP 503"})
-    after.workers.go_on(crew.left(), NOW + 5.0)
+    after.workers.resume(crew.left(), NOW + 5.0)
     assert after.workers.deadline == NOW + 65.0
     after.workers.late(NOW + 65.0)
     (job,) = after.port.jobs
@@ -262,7 +262,7 @@ def test_what_became_of_the_messages_of_a_killed_guard_is_kept() -> None:
         crew.port, crew.workers.config, Jitter("x", attended=False),  # type: ignore[arg-type] # of a host it uses these
         lambda draft, answer, _tries: kept.append((draft.id, draft.kind, draft.facts["incident"], dict(answer.reached))),
     )  # fmt: skip
-    crew.workers.go_on(None, NOW)
+    crew.workers.resume(None, NOW)
     assert (crew.port.jobs[0]["before"], crew.port.jobs[0].get("message")) == (NOW, None)
     assert crew.workers.owns(1)
     for number in (7, 8):
@@ -365,7 +365,7 @@ def test_what_waits_over_an_end_of_the_guard_is_as_old_as_it_is(shift: float) ->
     crew, after = Crew(), Crew()
     crew.told(Tell("m1", "notice", "critical", {"due_in_seconds": 100.0}), NOW, TAKEN, REFUSED)
     after.port.wall += shift
-    after.workers.go_on(crew.left(), NOW + 30.0)
+    after.workers.resume(crew.left(), NOW + 30.0)
     after.workers.late(NOW + 90.0)
     assert after.port.jobs[-1]["message"]["facts"]["due_in_seconds"] == 10.0
 
@@ -505,7 +505,7 @@ def test_a_digest_outlives_the_guard(saved: str) -> None:
     left = left if saved == "before" else crew.left()
     after = Crew(channels=crew.workers.config["notify"]["channels"])
     after.workers = Workers(after.port, after.workers.config, Jitter("x", attended=False), None, "b007b007-1")  # type: ignore[arg-type] # of a host it uses these
-    after.workers.go_on(left, hour + 5.0)
+    after.workers.resume(left, hour + 5.0)
     after.workers.late(hour + 70.0)
     (job,) = after.port.jobs
     assert (job["message"]["id"], job["message"]["facts"]["text"], job["again"]) == (
@@ -536,7 +536,7 @@ def test_what_became_of_a_remark_is_kept() -> None:
 def successor(crew: Crew, now: float) -> Crew:
     """The workers of the next guard of the boot."""
     after = Crew(channels=crew.workers.config["notify"]["channels"])
-    after.workers.go_on(crew.left(), now)
+    after.workers.resume(crew.left(), now)
     return after
 
 
@@ -942,7 +942,7 @@ def test_a_guard_that_begins_anew_counts_on() -> None:
     for number in range(LIMIT + 3):
         begin(first.workers, Tell(f"h{number}", "held", "info", {"mode": "live"}), NOW)
     second = Crew(dry_run="few")
-    second.workers.go_on(first.left(), NOW)
+    second.workers.resume(first.left(), NOW)
     begin(second.workers, would._replace(id="m2", facts={"incident": "i2", "mode": "dry-run"}), NOW + 60.0)
     begin(second.workers, Tell("h99", "held", "info", {"mode": "live"}), NOW + 60.0)
     assert second.channels == [["wall"], ["wall"]]
@@ -957,7 +957,7 @@ def test_a_guard_that_begins_anew_counts_on() -> None:
 def test_what_was_counted_and_cannot_be_read_is_nothing(told: object) -> None:
     """A guard that begins with it writes as if it were the first one."""
     crew = Crew()
-    crew.workers.go_on(told, NOW)
+    crew.workers.resume(told, NOW)
     assert crew.workers.deadline == float("inf")
     begin(crew.workers, Tell("h1", "held", "info", {"mode": "live"}), NOW)
     assert crew.channels == [["wall", "team", "mail"]]

@@ -103,7 +103,7 @@ def test_a_driver_that_is_taken_up_counts_anew() -> None:
     ask(host, 600.5, "attach")
     left: list[object] = []
     for when in (590.0, 600.7):
-        host.world.at(when, lambda: left.append(dict(loop.gpu_side.reader.handed["counters"])))
+        host.world.at(when, lambda: left.append(dict(loop.gpu_side.reader.handover["counters"])))
     loop.run()
     assert [bool(counters) for counters in left] == [True, False]
 

@@ -110,4 +110,4 @@ def test_readers_that_cannot_be_ended_do() -> None:
     host, loop = guard(HungDisk("nvml"), 5 * HOUR, journal)
     loop.run()
     assert host.most == {"nvml": 3}
-    assert "hang in the driver" in loop.gpu_side.reader.words
+    assert "hang in the driver" in loop.gpu_side.reader.failure

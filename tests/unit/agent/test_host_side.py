@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.host_side import LOOKS_LEFT_OUT, HostSide, Seen
+from costguard.agent.host_side import LOOKS_LEFT_OUT, HostSide, sentence
 from costguard.agent.loop import LOOKS_AT_WORK, Loop
 from costguard.engine.observation import Veto
 from costguard.host.ports import Instant, Line
+from costguard.readers.host.sense import Activity
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective, sensing
 
 INTERVAL = 10.0
@@ -339,7 +340,7 @@ def test_a_sense_that_has_looked_once_is_unknown_and_tells_nobody() -> None:
 def test_an_activity_is_a_sentence(since: float, last: float, words: str) -> None:
     """How long ago, for how long, and what would end it, in round numbers."""
     now = 100.0 if last == 95.0 else 910.0
-    assert Seen("ann on pts/3", "typed", since, last, "rest", "ann").sentence(now) == words
+    assert sentence(Activity("ann on pts/3", "typed", since, last, "rest", "ann"), now) == words
 
 
 def test_a_warning_names_who_worked_lately() -> None:

@@ -83,7 +83,7 @@ def child(*lines: bytes, code: int) -> str:
     for line in lines:
         reader.line(line, 2.0)
     reader.ended(code, 3.0)
-    return reader.words
+    return reader.failure
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 
 from costguard.agent.gpu_side import SIGNS_KEPT, GpuSide
 from costguard.agent.loop import Loop
-from costguard.agent.reader import Rhythm
+from costguard.agent.reader import StreamPlan
 from costguard.engine.observation import Known, Unknown
 from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
@@ -83,7 +83,7 @@ def gpu_side() -> GpuSide:
     host = SimHost(Machine(gpus=1, script=[FOREVER]))
     state = Loop(host, effective(), host.start()).last.state
     made = GpuSide(host, effective(), state, {}, lambda *_: None, detached=False)
-    made.ask(100.0, look=False, then=Rhythm(110.0, 10.0))
+    made.ask(100.0, look=False, stream=StreamPlan(110.0, 10.0))
     assert made.line(answer(1), 100.5)
     made.observe(100.5, RULES)
     return made
@@ -121,7 +121,7 @@ def test_both_answers_of_a_slow_reader_count() -> None:
 def test_work_that_is_the_same_as_before_counts_too() -> None:
     """The guard stood still: that the machine worked as before is said once, and the next answer says what is since then."""
     found = gpu_side()
-    found.ask(110.0, look=False, then=Rhythm(120.0, 10.0))
+    found.ask(110.0, look=False, stream=StreamPlan(120.0, 10.0))
     assert found.line(answer(2, 1.0), 110.1)
     assert seen(found, 110.1) == (1.0, ())
     assert not found.line(b'{"same":2,"read":3,"at":120.0}', 132.0)
@@ -143,7 +143,7 @@ def test_it_is_told_also_of_a_gpu_that_is_lost_meanwhile() -> None:
     assert isinstance(worked, Known)
     assert (worked.load, worked.signs, worked.covers) == (0.0, ("decoder 3 %",), 0.0)
     assert not isinstance(found.observe(115.0, RULES)[0].readings[0], Known)
-    found.ask(120.0, look=False, then=Rhythm(130.0, 10.0))
+    found.ask(120.0, look=False, stream=StreamPlan(130.0, 10.0))
     assert found.line(answer(4), 120.1)
     assert seen(found, 120.1) == (0.0, ()), "told once"
     assert found.line(b'{"same":4,"read":5,"at":130.0}', 130.1)

@@ -9,7 +9,7 @@ import pytest
 from costguard.agent import decode
 from costguard.agent.gpu_side import GpuSide
 from costguard.agent.loop import Loop
-from costguard.agent.reader import ReaderProcess, Rhythm
+from costguard.agent.reader import ReaderProcess, StreamPlan
 from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
 from costguard.host.ports import Instant
@@ -170,7 +170,7 @@ def test_a_reload_tells_the_reader_anew() -> None:
 def paired() -> ReaderProcess:
     """A reader that was asked, answered, and may leave readings unsaid."""
     reader = ReaderProcess(SimHost(Machine(gpus=1, script=RESTS)), "nvml", NvmlJob)
-    reader.ask(100.0, then=Rhythm(110.0, 10.0, pairs=True))
+    reader.ask(100.0, stream=StreamPlan(110.0, 10.0, pairs=True))
     assert reader.line(b'{"read":1,"gpus":[%s]}' % ROW, 100.5) is not None
     return reader
 
@@ -199,7 +199,7 @@ def test_one_that_says_nothing_for_two_readings_is_asked() -> None:
     alone = []
     for now in (120.9, 121.0):
         assert not reader.late(now)
-        alone.append(reader.alone)
+        alone.append(reader.streaming)
     assert alone == [True, False]
     reader.ask(121.0)
     assert reader.deadline == 125.0
@@ -227,7 +227,7 @@ def stood_by(said: bytes, unsaid: object) -> float | None:
     host = SimHost(Machine(gpus=1, script=RESTS))
     state = Loop(host, effective(), host.start()).last.state
     gpu_side = GpuSide(host, effective(), state, {}, lambda *_: None, detached=False)
-    gpu_side.ask(100.0, look=False, then=Rhythm(110.0, 10.0, pairs=True))
+    gpu_side.ask(100.0, look=False, stream=StreamPlan(110.0, 10.0, pairs=True))
     assert gpu_side.line(b'{"read":1,"gpus":[%s]}' % ROW, 100.5)
     gpu_side.observe(100.5, RULES)
     assert gpu_side.line(b'{%s,"read":3,"at":120.0,"unsaid":%s}' % (said, json.dumps(unsaid).encode()), 120.1)

@@ -9,7 +9,7 @@ import pytest
 from costguard.agent import reader
 from costguard.agent.gpu_side import GpuSide
 from costguard.agent.loop import Loop
-from costguard.agent.reader import ANSWER_WITHIN_SECONDS, Rhythm
+from costguard.agent.reader import ANSWER_WITHIN_SECONDS, StreamPlan
 from costguard.engine.observation import Known
 from costguard.engine.policy import Policy
 from costguard.engine.rules import rules_of
@@ -239,9 +239,9 @@ def test_a_reader_that_dies_between_two_ticks_leaves_nothing_known() -> None:
 def reader_of(host: SimHost) -> reader.ReaderProcess:
     """A reader that was asked, and answered."""
     watched = reader.ReaderProcess(host, "nvml", NvmlJob)
-    watched.ask(100.0, then=Rhythm(110.0, 10.0))
+    watched.ask(100.0, stream=StreamPlan(110.0, 10.0))
     assert watched.line(b'{"read":1,"gpus":[["a",0.0,[],1.0,""]]}', 100.5) is not None
-    assert watched.alone
+    assert watched.streaming
     return watched
 
 
@@ -267,7 +267,7 @@ def test_an_answer_that_nobody_asked_for_must_be_the_next_and_fresh(line: bytes,
 def test_what_came_by_itself_is_no_answer_to_a_question() -> None:
     """A reader that wrote ahead while the guard stood still does not answer with that."""
     reader = reader_of(SimHost(Machine(gpus=1, script=RESTS)))
-    reader.lapse()
+    reader.end_stream()
     reader.ask(300.0)
     for number in range(2, 9):
         assert reader.line(b'{"read":%d,"at":299.9,"gpus":[]}' % number, 300.1) is None
@@ -280,23 +280,23 @@ def test_the_same_as_what_was_not_taken_is_asked_for() -> None:
     gpu_side = GpuSide(
         host, effective(), Loop(host, effective(), host.start()).last.state, {}, lambda *_: None, detached=False
     )
-    gpu_side.ask(100.0, look=False, then=Rhythm(110.0, 10.0))
+    gpu_side.ask(100.0, look=False, stream=StreamPlan(110.0, 10.0))
     assert gpu_side.line(b'{"read":1,"gpus":[["a",0.0,[],1.0,""]]}', 100.5)
     first, _ = gpu_side.observe(100.5, RULES)
     assert gpu_side.line(b'{"same":1,"read":2,"at":110.0}', 110.1)
     again, _ = gpu_side.observe(110.1, RULES)
     assert again is first
     assert not gpu_side.line(b'{"same":2,"read":3,"at":120.0}', 120.1)
-    assert not gpu_side.reader.alone
+    assert not gpu_side.reader.streaming
 
 
 def test_counters_beside_nothing_new_reach_the_next_reader() -> None:
     """They are what a reader, or a guard, that begins anew bridges its gap with; the answer is the same for all that."""
     reader = reader_of(SimHost(Machine(gpus=1, script=RESTS)))
     assert reader.line(b'{"same":1,"read":2,"at":110.0,"counters":{"a":[110.0,7]}}', 110.1) is not None
-    assert reader.handed["counters"]["a"] == [110.0, 7]
+    assert reader.handover["counters"]["a"] == [110.0, 7]
     assert reader.line(b'{"same":1,"read":3,"at":120.0}', 120.1) is not None
-    assert reader.handed["counters"]["a"] == [110.0, 7]
+    assert reader.handover["counters"]["a"] == [110.0, 7]
 
 
 class Deeds(Watch):
@@ -337,7 +337,7 @@ def test_an_answer_that_crosses_a_question_is_not_lost() -> None:
 def test_a_question_is_not_answered_with_the_same() -> None:
     """It asks for what is seen now, not for what was said before."""
     reader = reader_of(SimHost(Machine(gpus=1, script=RESTS)))
-    reader.lapse()
+    reader.end_stream()
     reader.ask(300.0, look=True)
     asked = 2 + 1  # after the one that was due by itself
     assert reader.line(b'{"same":1,"read":%d}' % asked, 300.1) is None

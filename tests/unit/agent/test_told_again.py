@@ -27,9 +27,9 @@ def test_a_guard_that_is_restarted_says_no_more_than_one_that_is_not() -> None:
     first.run()
     saved = json.loads(world.runtime[STATE])["data"]["told"]
     assert saved is not None
-    assert saved == json.loads(json.dumps(first.workers.told))
+    assert saved == json.loads(json.dumps(first.workers.kept))
     host = SimHost(world=world, until=world.now + 60.0)
-    assert Loop(host, config, host.start()).workers.told == first.workers.told
+    assert Loop(host, config, host.start()).workers.kept == first.workers.kept
 
 
 def test_a_channel_without_an_address_is_said_at_the_start_and_stands_in_the_status() -> None:
