@@ -61,8 +61,8 @@ Beside = Callable[[], Mapping[str, Any]]
 NAMES = "devices"
 """Kind of the event that says what people call each GPU: it can wait for what happens."""
 
-NOTES = "notes"
-"""The kind of what the agent says of itself."""
+NOTES, SUMMARY = "notes", "summary"
+"""The kinds of what the agent says of itself, and of what the machine did."""
 
 Record = Callable[[Draft, Told, int], None]
 """Keeps what became of a message: at which of its tries."""
@@ -132,6 +132,12 @@ class Recorder(Part[Done]):
             "answered": answer.answered,
             "tries": tries,
         }
+        if answer.begun:
+            fate["begun"] = answer.begun
+        if text := {
+            name: answer.beside[name] for name in ("title", "body") if draft.kind != SUMMARY and name in answer.beside
+        }:
+            fate |= text  # the record of a guard that was killed lacks it
         if draft.kind == NOTES:  # a remark of the agent's own, of which nothing else tells
             fate["text"] = draft.facts.get("text")
         wall, facts = self._host.clock().wall, draft.facts
@@ -173,6 +179,8 @@ class Recorder(Part[Done]):
             data["failed"] = {name: why[:FATE_CHARACTERS] for name, why in event.failed}
         if event.beside:
             data["beside"] = dict(event.beside)
+        if event.begun:
+            data["begun"] = event.begun
         if was and event.effect == was.announcement.effect and now and before.phase not in {DONE, FAILED}:
             data |= {"tries": was.announcement.attempts, "unreached": now.announcement.exhausted}
         self._add(incident, wall, "outcome", data, by_user=by_user)
@@ -205,7 +213,8 @@ class Recorder(Part[Done]):
         if len(text) > EVENT_BYTES:
             facts = data.get("facts", data)
             short = {name: facts.get(name) for name in ("sentence", "action", "reason", "owner", "mode")}
-            cut = {**by, "name": data.get("name"), "effect": data.get("effect"), "facts": short, "cut": True}
+            known = {name: data.get(name) for name in ("name", "effect", "begun")}
+            cut = {**by, **known, "facts": short, "cut": True}
             text = json.dumps(cut, separators=(",", ":"))
         queue = self._user_events if by_user else self._events
         if len(queue) >= EVENTS_KEPT:

@@ -134,7 +134,8 @@ class Workers:
         What became of its messages that were on their way is found out for the history.
         """
         with suppress(SpawnFailed):
-            job = RecallJob(self.config["paths"]["runtime"], AGENT_ENDED, now)
+            paths = self.config["paths"]
+            job = RecallJob(paths["runtime"], AGENT_ENDED, now, history=str(paths.get("state") or ""))
             self._recall.start(job, now + time_limits.RECALL.killed)
         if not isinstance(saved, dict):
             return
@@ -507,7 +508,7 @@ class Workers:
             [f"{name}: {why}" for name, why in answer.failed.items()] + [answer.error] * bool(answer.error)
         )
         if worker.held_back and not answer.reached:  # nobody failed to get what was kept back on purpose
-            return Outcome(now, worker.effect, "delivered", proof=worker.held_back)
+            return Outcome(now, worker.effect, "delivered", proof=worker.held_back, begun=answer.begun)
         status = "delivered" if answer.arrived(self._beyond) else "failed"
         outcome = Outcome(now, worker.effect, status, failed, proof=reached[:REACHED_LIMIT])
         return outcome._replace(
@@ -515,6 +516,7 @@ class Workers:
             reached=tuple(answer.reached.items()),
             failed=tuple(answer.failed.items()),
             beside=tuple(answer.beside.items()),
+            begun=answer.begun,
         )
 
     def _record_delivery(self, job: TellJob, answer: Told) -> None:

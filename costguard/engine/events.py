@@ -60,6 +60,7 @@ class Outcome(NamedTuple):
     reached: tuple[tuple[str, str], ...] = ()  # of a message: channels that took it, and whom that reached
     failed: tuple[tuple[str, str], ...] = ()  # of a message: channels that did not, and why
     beside: tuple[tuple[str, object], ...] = ()  # of a message: facts that it got where it was written
+    begun: float = 0.0  # of a message: when its delivery began, by which that is known
 
 
 class AskHold(NamedTuple):

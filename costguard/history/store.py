@@ -164,11 +164,39 @@ def _insert(database: sqlite3.Connection, batch: Batch) -> None:
     quarters = ((minute // QUARTER * QUARTER, *seconds) for minute, *seconds in batch.machine)
     database.executemany(_QUARTER, quarters)
     place = (batch.instance, os.uname().nodename)
+    fates = _fates(database) if any(kind in FATES for _, _, kind, _ in batch.events) else set()
     for incident, wall, kind, data in batch.events:
         row = (incident, wall, kind, *place, data)
+        begun = _begun(data) if kind in FATES else None
+        if begun is not None and begun in fates:
+            continue
+        fates.add(begun)
         database.execute(
             "INSERT INTO events (incident, wall, kind, instance, machine, data) VALUES (?, ?, ?, ?, ?, ?)", row
         )
+
+
+FATES = frozenset(("outcome", "delivery"))
+"""Kinds of events that say what became of a delivery: a guard that was killed, and the next one, may both have it written."""
+
+FATES_COMPARED = 500
+"""With so many of the newest ones a fate is compared."""
+
+
+def _fates(database: sqlite3.Connection) -> set[float | None]:
+    """The moments at which deliveries began whose fate is written, by which each is known."""
+    kinds = ", ".join("?" * len(FATES))
+    newest = f"SELECT data FROM events WHERE kind IN ({kinds}) ORDER BY id DESC LIMIT {FATES_COMPARED}"  # noqa: S608 - marks and a number
+    return {_begun(data) for (data,) in database.execute(newest, tuple(FATES))}
+
+
+def _begun(data: str) -> float | None:
+    """When the delivery began of which an event tells; None for what is none."""
+    try:
+        begun = json.loads(data).get("begun")
+    except (ValueError, AttributeError):
+        return None
+    return begun if isinstance(begun, float) else None
 
 
 def retain(database: sqlite3.Connection, wall: float) -> None:

@@ -168,6 +168,8 @@ def story(events: Iterable[Event]) -> list[Entry]:
         for event in events
         if event.kind == "outcome"
     }
+    known = {str(event.data.get("effect") or "") for event in events if event.kind in {"outcome", "delivery"}}
+    known_by = events[-1].wall - FATE_WITHIN_SECONDS if events else 0.0
     for event in events:
         data = event.data
         effect = str(data.get("effect") or "")
@@ -181,7 +183,12 @@ def story(events: Iterable[Event]) -> list[Entry]:
         elif event.kind in {"prepare", "go", "confirm"}:
             asked[effect] = f"{event.kind} {data.get('action')}"
         entries.append(_entry(event, asked.get(effect, ""), beside.get(effect, {})))
+        if event.kind == "told" and effect not in known and event.wall < known_by:
+            entries[-1] = entries[-1]._replace(lines=(*entries[-1].lines, UNKNOWN_FATE))
     return entries
+
+
+UNKNOWN_FATE = "(whether anybody got it is not known: costguard, or the machine, ended before it was written)"
 
 
 def _entry(event: Event, asked: str, beside: Mapping[str, Any]) -> Entry:
@@ -200,7 +207,7 @@ def _entry(event: Event, asked: str, beside: Mapping[str, Any]) -> Entry:
     if event.kind == "hook":
         return Entry(event.wall, f"hook {data.get('step')}: {data.get('status')}", (str(data.get("detail") or ""),))
     if event.kind == "delivery":
-        return Entry(event.wall, delivery(data), _answered(data))
+        return Entry(event.wall, delivery(data), (*_text(data), *_answered(data)))
     title = {
         "prepare": f"a worker plans {wording_of(action).word}, authenticates and waits",
         "confirm": f"checking the outcome of {wording_of(action).word}",
@@ -259,6 +266,12 @@ def delivery(data: Mapping[str, Any]) -> str:
     return f"{name} NOT delivered{again}: {lost or 'no channel took it'}"
 
 
+def _text(data: Mapping[str, Any]) -> tuple[str, ...]:
+    """A message as it was sent, where the guard that told it was killed before it could keep that."""
+    title = str(data.get("title") or "")
+    return (f"told: {title}", *str(data.get("body") or "").splitlines()) if title else ()
+
+
 _UNASKED = re.compile(
     rf"no channel: (?:(?:nobody asked for|takes) (messages of this kind.*)|((?:{SPARED}|nobody is left ).*))"
 )
@@ -284,7 +297,7 @@ def _answered(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _in_doubt(data: Mapping[str, Any]) -> bool:
     """Whether nobody knows if a message arrived: whoever sent it ended before it could say."""
-    failed = _mapping(data, "failed").values()
+    failed = (*_mapping(data, "failed").values(), data.get("error"))
     return not _mapping(data, "reached") and any(str(why).endswith(IN_DOUBT) for why in failed)
 
 

@@ -92,10 +92,12 @@ class Delivered:
     def __init__(
         self, runtime: str, draft: Draft, *, again: bool, wanted: Container[str] = (), channels: Sequence[str] = (),
         instead: Mapping[str, Sequence[Draft]] = MappingProxyType({}), after: Mapping[str, Sequence[Draft]] = MappingProxyType({}),
+        text: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """``wanted``: channels that asked for just this kind. ``instead``: by channel, earlier messages in whose place it gets this.
 
-        ``after``: by channel, those on their way which it must have before. ``channels``: to which it goes.
+        ``after``: by channel, those on their way which it must have before. ``channels``: to which it goes. ``text``: its
+        title and its body.
         """
         self.runtime = runtime
         self._path = record_of(runtime, draft) if runtime else ""
@@ -109,9 +111,12 @@ class Delivered:
         """The id of the first try, by which a service knows a further one."""
         if first is None:
             self._begin(anew=not again)
-        self._step(
-            0, draft.kind, str(draft.facts.get("incident") or draft.facts.get("overtakes") or ""), list(channels)
-        )
+        incident = str(draft.facts.get("incident") or draft.facts.get("overtakes") or "")
+        self.begun = boot_clock()
+        """When this delivery began, on the boot clock."""
+        if self._path:
+            row = [FIRST_TRY, BEGUN, draft.id]
+            write_row(self._path, row, draft.kind, incident, list(channels), *text, moment=self.begun)
 
     @property
     def spared(self) -> set[tuple[str, int]]:
@@ -252,9 +257,9 @@ def rows_of(path: str) -> list[Any]:
     return rows
 
 
-def write_row(path: str, row: Sequence[object], *more: object) -> bool:
-    """One more line, with date and moment after its first three values; whether it is written."""
-    line = json.dumps([*row, time.time(), boot_clock(), *more]) + "\n"
+def write_row(path: str, row: Sequence[object], *more: object, moment: float | None = None) -> bool:
+    """One more line, with date and moment (now) after its first three values; whether it is written."""
+    line = json.dumps([*row, time.time(), boot_clock() if moment is None else moment, *more]) + "\n"
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError:

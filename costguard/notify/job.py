@@ -100,7 +100,7 @@ class RecallJob(NamedTuple):
     """The question what became of a message, or of all whose delivery was cut off, by the records in the folder ``runtime``.
 
     ``why``: what cut it off, in words. ``before``: what was written from this moment of the boot clock on is another guard's. ``channels``:
-    to which the message was to go.
+    to which the message was to go. ``history``: the folder with the history, from which is known what of them all is recorded; empty for none.
     """
 
     runtime: str
@@ -108,6 +108,7 @@ class RecallJob(NamedTuple):
     before: float
     message: Draft | None = None
     channels: tuple[str, ...] = ()
+    history: str = ""
 
 
 class JudgeJob(NamedTuple):
@@ -162,7 +163,8 @@ class Told(NamedTuple):
 
     ``answered``: the date at which each channel answered. ``waits``: the seconds from now for which a service wants to be left
     alone, by channel. ``beside``: facts that the message got where it was written. ``absent``: why channels led to nobody, which is
-    no failure beside other channels.
+    no failure beside other channels. ``begun``: the moment on the boot clock at which the delivery began, by which it is known among
+    all; 0 for none.
     """
 
     reached: Mapping[str, str] = {}
@@ -172,6 +174,7 @@ class Told(NamedTuple):
     waits: Mapping[str, float] = {}
     beside: Mapping[str, object] = {}
     absent: Mapping[str, str] = {}
+    begun: float = 0.0
 
     def arrived(self, beyond: Container[str]) -> bool:
         """Whether people have it: where channels ``beyond`` the machine were asked, one of them must have taken it.

@@ -1,21 +1,32 @@
-"""What became of messages whose worker or guard was killed: ``python -m costguard.notify.recall``, from what each delivery wrote down."""
+"""What became of messages whose worker or guard was killed: ``python -m costguard.notify.recall``.
+
+Each delivery writes down how far it is, and the history has what the guard has kept of it. What stands in the one and not in the
+other is told, so that nothing is lost and nothing told twice, however often a guard is killed.
+"""
 
 import os
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from types import MappingProxyType
 from typing import NamedTuple
 
+from costguard.clocks import boot_clock
+from costguard.history import FILE, query
+from costguard.history.query import Event, HistoryError
 from costguard.notify.delivered import (
     BACK,
     BEGUN,
     DUE,
     ENDED,
+    FILES_KEPT,
     FIRST_TRY,
     FOLDER,
     HAD,
     LEFT,
     OVER,
+    TRIES_SECONDS,
     record_of,
     rows_of,
     write_row,
@@ -37,18 +48,81 @@ def recall(job: RecallJob) -> Told | None:
         path = record_of(job.runtime, job.message)
         found = _deliveries(path, job).get(job.message.id, _Delivery(job.message, job.channels))
         return found.fate(job.why, known=_is_over(path, job.message))
-    for told in cut_off(job):
+    for told in unkept(job):
         say(told)
     return None
 
 
-def cut_off(job: RecallJob) -> Iterator[Told]:
-    """What became of each delivery that had begun before this question and has no end; each is said once."""
-    for delivery, path in _unended(job):
+def unkept(job: RecallJob) -> Iterator[Told]:
+    """What became of each message of which the history does not say it, and of what began before this question."""
+    kept, seen = _kept(job), set[str]()
+    for delivery, path in _all_deliveries(job):
         message = delivery.message
-        if _is_over(path, message):
+        seen.add(message.id)
+        if not kept.has(delivery) and _is_over(path, message):
             beside = {"id": message.id, "kind": message.kind, **message.facts}
-            yield delivery.fate(job.why, known=True)._replace(beside=beside)
+            text = {} if message.id in kept.told else delivery.text
+            yield delivery.fate(job.why, known=True)._replace(beside={**beside, **text})
+    for event in kept.without_fate(seen):
+        message = Draft(str(event.data.get("effect")), str(event.data.get("name")), facts={"incident": event.incident})
+        known = _is_over(record_of(job.runtime, message), message) and not _is_older(job, event.wall)
+        beside = {"id": message.id, "kind": message.kind, **message.facts}
+        yield Told(error=f"{job.why}; {NOT_SENT if known else IN_DOUBT}", beside=beside)
+
+
+NEWEST_EVENTS = 5000
+"""So many of the history are looked through: beyond the hour that counts on any machine."""
+
+
+class _Kept(NamedTuple):
+    """What the history has of messages: those that were told, and what became of deliveries.
+
+    ``readable``: whether anything is known of it. ``begun``: moments at which deliveries began; ``undated``: of others, by the
+    message, the date at which their end was known.
+    """
+
+    readable: bool
+    told: Mapping[str, Event] = {}
+    begun: frozenset[float] = frozenset()
+    undated: Mapping[str, float] = {}
+    fates: frozenset[str] = frozenset()
+
+    def has(self, delivery: "_Delivery") -> bool:
+        """Whether it says what became of a delivery."""
+        if not self.readable or delivery.is_old:
+            return delivery.ended
+        return delivery.begun in self.begun or self.undated.get(delivery.message.id, float("-inf")) >= delivery.date
+
+    def without_fate(self, seen: set[str]) -> list[Event]:
+        """Messages that were told, and that no delivery knows of."""
+        return [event for name, event in self.told.items() if name not in self.fates and name not in seen]
+
+
+def _kept(job: RecallJob) -> _Kept:
+    """What the history has of the last hour, of guards before this one."""
+    began = time.time() - max(0.0, boot_clock() - job.before)
+    try:
+        with query.reading(os.path.join(job.history, FILE)) as database:
+            found = query.newest(database, ("told", "outcome", "delivery"), NEWEST_EVENTS)
+    except HistoryError:
+        return _Kept(readable=False)
+    recent = [event for event in found if event.wall >= began - TRIES_SECONDS]
+    fates = [event for event in recent if event.kind != "told"]
+    return _Kept(
+        readable=True,
+        told={str(event.data.get("effect")): event for event in recent if event.kind == "told" and event.wall < began},
+        begun=frozenset(at for event in fates if isinstance(at := event.data.get("begun"), float)),
+        undated={str(event.data.get("effect")): event.wall for event in fates if not event.data.get("begun")},
+        fates=frozenset(str(event.data.get("effect")) for event in fates),
+    )
+
+
+def _is_older(job: RecallJob, wall: float) -> bool:
+    """Whether the record of a message of that date may have been removed: only so many are kept."""
+    with suppress(OSError):
+        dates = [entry.stat().st_mtime for entry in os.scandir(os.path.join(job.runtime, FOLDER))]
+        return len(dates) >= FILES_KEPT and wall < min(dates)
+    return True
 
 
 class _Address(NamedTuple):
@@ -63,10 +137,12 @@ TAKEN = -1
 
 
 class _Delivery:
-    """One delivery, as it is written down."""
+    """One delivery, as it is written down. ``begun``: its moment on the boot clock; ``date``: the same as a date."""
 
-    def __init__(self, message: Draft, channels: tuple[str, ...]) -> None:
-        self.message, self._channels = message, channels
+    def __init__(
+        self, message: Draft, channels: tuple[str, ...], begun: float = 0.0, date: float = 0.0, text: Mapping[str, str] = MappingProxyType({})
+    ) -> None:  # fmt: skip
+        self.message, self._channels, self.begun, self.date, self.text = message, channels, begun, date, text
         self.ended = False
         self._addresses: dict[tuple[str, int], _Address] = {}
 
@@ -74,9 +150,14 @@ class _Delivery:
         """One more line of it."""
         self._addresses[name, number] = _Address(step, words)
 
+    @property
+    def is_old(self) -> bool:
+        """Whether it is of another story, or of another boot, whose clock may be ahead: the history was not asked about it."""
+        return not 0.0 <= boot_clock() - self.begun < TRIES_SECONDS
+
     def fate(self, why: str, *, known: bool) -> Told:
         """What became of it at each channel; ``known``: it could have been written down."""
-        told = Told()
+        told = Told(begun=self.begun)
         for name in self._channels:
             of_channel = [one for (channel, _), one in sorted(self._addresses.items()) if channel == name]
             took = [one.words for one in of_channel if one.step == TAKEN]
@@ -96,14 +177,14 @@ def _why(one: _Address, why: str) -> str:
     return "" if one.step == TAKEN else one.words
 
 
-def _unended(job: RecallJob) -> Iterator[tuple[_Delivery, str]]:
-    """The deliveries without an end, with their records."""
+def _all_deliveries(job: RecallJob) -> Iterator[tuple[_Delivery, str]]:
+    """The last delivery of each message, with its record."""
     folder = os.path.join(job.runtime, FOLDER)
     paths: list[str] = []
     with suppress(OSError):
         paths = sorted(entry.path for entry in os.scandir(folder))
     for path in paths:
-        yield from [(one, path) for one in _deliveries(path, job).values() if not one.ended]
+        yield from [(one, path) for one in _deliveries(path, job).values()]
 
 
 def _deliveries(path: str, job: RecallJob) -> dict[str, _Delivery]:
@@ -111,15 +192,16 @@ def _deliveries(path: str, job: RecallJob) -> dict[str, _Delivery]:
     found: dict[str, _Delivery] = {}
     for row in rows_of(path):
         with suppress(ValueError, TypeError, KeyError, IndexError):
-            name, number, whom, _, moment, *more = row
+            name, number, whom, date, moment, *more = row
             if moment >= job.before:
                 continue
             if name != FIRST_TRY:
                 found[more[0]].step(TAKEN, name, number, whom)
             elif number == BEGUN:
-                kind, incident, channels = more
+                kind, incident, channels, *text = more
                 message = Draft(str(whom), str(kind), facts={"incident": str(incident)} if incident else {})
-                found[whom] = _Delivery(message, tuple(str(channel) for channel in channels))
+                named = dict(zip(("title", "body"), map(str, text), strict=False))
+                found[whom] = _Delivery(message, tuple(str(channel) for channel in channels), moment, date, named)
             elif number == ENDED:
                 found[whom].ended = True
             elif number in {DUE, LEFT, BACK, OVER, HAD}:

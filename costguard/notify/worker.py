@@ -82,14 +82,17 @@ def tell(job: TellJob, overtaken: Overtaken) -> Told:
     wanted = [name for name in channels if _names(channel_settings(job.settings, name), draft.kind)]
     runtime, again = str(job.settings.get("runtime") or ""), job.again or draft.kind == "summary"
     after = {name: _before(job, name) for name in channels} if job.after else {}
-    record = Delivered(runtime, draft, again=again, wanted=wanted, channels=channels, instead=instead, after=after)
+    text = (message.title, _without_link(job, draft, message))
+    record = Delivered(
+        runtime, draft, again=again, wanted=wanted, channels=channels, instead=instead, after=after, text=text
+    )
     delivery = Delivery(message, job.settings, job.deadline, record, job.pause, picture, job.access)
     # each counts from the moment at which the guard began it, however long its process took to begin
     delivery = delivery._replace(overtaken=overtaken, since=job.told if 0.0 < job.told <= now else now)
-    told = deliver(delivery, channels)
+    told = deliver(delivery, channels)._replace(begun=record.begun if runtime else 0.0)
     record.ended()
     if record.spared and not (told.reached or told.failed or told.error):
-        return Told({UNASKED: f"{SPARED} ({draft.kind})"}) if asked else unasked
+        return (Told({UNASKED: f"{SPARED} ({draft.kind})"}) if asked else unasked)._replace(begun=told.begun)
     told = among_those_present(told, draft.kind)
     beyond = [name for name in channels if channel_settings(job.settings, name)]
     if told.arrived(beyond):
@@ -111,8 +114,14 @@ def among_those_present(told: Told, kind: str) -> Told:
     if told.reached or told.failed or not told.absent:
         return told._replace(absent={})
     if "task" in told.absent and kind != "warning":
-        return Told({UNASKED: f"nobody is left to hear it: {told.absent['task']}"}, answered=told.answered)
+        unheard = {UNASKED: f"nobody is left to hear it: {told.absent['task']}"}
+        return Told(unheard, answered=told.answered, begun=told.begun)
     return told._replace(failed=told.absent, absent={})
+
+
+def _without_link(job: TellJob, draft: Draft, message: Message) -> str:
+    """The text of a message as it is kept: the owner's link for a hold works for whoever reads it."""
+    return written(draft).body if str(job.settings.get("hold_url") or "") in message.body else message.body
 
 
 def _picture(draft: Draft, history: str) -> "DrawJob | None":

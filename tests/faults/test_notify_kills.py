@@ -248,7 +248,8 @@ def test_who_had_a_message_when_its_worker_was_killed_is_known(
     assert found["reached"] == {"mail": "E-Mail"}
     assert found["failed"] == {"slack": "killed; it may have arrived"}
     if asked == "by the next guard":
-        assert found["beside"] == {"id": "m1", "kind": "warning", "incident": "b-i1"}
+        text = {"title": WARNING["title"], "body": WARNING["body"]}
+        assert found["beside"] == {"id": "m1", "kind": "warning", "incident": "b-i1", **text}
     assert recalled(tmp_path, None) == [], "it is told once"
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from costguard.history import BY, USERS, store
+from costguard.history.job import EventRow
 from tests.unit.history.conftest import NOW, batch
 
 DAY = 86400.0
@@ -38,6 +39,19 @@ def test_a_batch_that_comes_twice_counts_once(path: Path) -> None:
     assert rows(path, "known, mean FROM minutes") == [(60.0, 0.5)]
     assert rows(path, "works FROM quarters") == [(60.0,)]
     assert rows(path, "count(*) FROM events") == [(1,)]
+
+
+def test_what_became_of_a_delivery_is_written_once(path: Path) -> None:
+    """The writer of a guard that was killed may end after the next guard has had the same written; another delivery of the message is another fate."""
+    rows_of = [
+        ("outcome", {"effect": "m1", "begun": 7.25}), ("delivery", {"effect": "m1", "begun": 7.25}), ("delivery", {"effect": "m1", "begun": 9.5}),
+        ("delivery", {"effect": "m2"}), ("delivery", {"effect": "m2"}), ("delivery", 7), ("told", {"effect": "m1", "begun": 7.25}),
+    ]  # fmt: skip
+    for number, (kind, data) in enumerate(rows_of):
+        events = (EventRow("i1", NOW, kind, json.dumps(data)),)
+        store.save(batch(path, f"b{number}")._replace(events=events, gpus=(), machine=()))
+    found = [(kind, json.loads(str(data))) for kind, data in rows(path, "kind, data FROM events")]
+    assert found == [row for number, row in enumerate(rows_of) if number != 1]
 
 
 def test_two_parts_of_a_minute_are_added_up(path: Path) -> None:

@@ -1,13 +1,18 @@
 """What became of a message whose worker or guard was killed, from what its delivery wrote down: never more than is so, never less."""
 
 import json
+import os
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from costguard.clocks import boot_clock
+from costguard.history import FILE, store
+from costguard.history.job import Batch, EventRow
 from costguard.notify import recall
-from costguard.notify.delivered import Delivered, record_of, rows_of
+from costguard.notify.delivered import FILES_KEPT, FOLDER, Delivered, record_of, rows_of
 from costguard.notify.job import Draft, RecallJob, Told
 
 WARNING = Draft("m1", "warning", "critical", {"incident": "b-i1"})
@@ -80,7 +85,7 @@ def test_every_delivery_that_was_cut_off_is_told_once(tmp_path: Path) -> None:
     now = boot_clock()
     own = begun(tmp_path, Draft("m4", "finding"))
     for _ in range(2):
-        said += recall.cut_off(RecallJob(str(tmp_path), WHY, now))
+        said += recall.unkept(RecallJob(str(tmp_path), WHY, now))
         own.ended()
         now = boot_clock()
     assert [dict(one.beside) for one in said] == [
@@ -107,3 +112,87 @@ def test_lines_that_make_no_sense_are_none(tmp_path: Path, text: str) -> None:
     assert told is not None
     assert told.reached == {"team": "Slack"}
     assert rows_of(str(path))
+
+
+def recorded(folder: Path, kind: str, name: str, *, ago: float = 1.0, **data: Any) -> None:
+    """The history has an event of a message."""
+    row = EventRow("b-i1", time.time() - ago, kind, json.dumps({"effect": name, "name": "warning", **data}))
+    batch = Batch(str(folder / FILE), f"{kind}-{name}-{ago}", "i-1", row.wall, True, (), (), (row,))
+    store.save(batch)
+
+
+def next_guard(folder: Path) -> list[Told]:
+    """What a guard that begins now is told."""
+    return list(recall.unkept(RecallJob(str(folder), WHY, boot_clock(), history=str(folder))))
+
+
+def test_what_a_guard_heard_and_could_not_write_any_more_is_told(tmp_path: Path) -> None:
+    """It was killed within the second after the answer. The history is asked, so that whatever it has is not told again."""
+    recorded(tmp_path, "told", "m1")
+    record = begun(tmp_path)
+    record.keep("team", 0, "Slack")
+    record.ended()
+    (told,) = next_guard(tmp_path)
+    assert told.reached == {"team": "Slack"}
+    assert dict(told.beside) == {"id": "m1", "kind": "warning", "incident": "b-i1"}
+    assert next_guard(tmp_path) == [told], "the guard that heard so was killed, too"
+    recorded(tmp_path, "delivery", "m1", begun=told.begun)
+    assert next_guard(tmp_path) == []
+
+
+@pytest.mark.parametrize("kind", ["outcome", "delivery"])
+def test_each_try_of_a_message_is_known_by_its_moment(tmp_path: Path, kind: str) -> None:
+    """That a first one is recorded says nothing of the second. An older version of costguard wrote down no moment."""
+    first = begun(tmp_path)
+    first.ended()
+    recorded(tmp_path, kind, "m1", begun=first.begun)
+    assert next_guard(tmp_path) == []
+    second = begun(tmp_path, again=True)
+    second.keep("mail", 0, "E-Mail")
+    second.ended()
+    assert [told.reached for told in next_guard(tmp_path)] == [{"mail": "E-Mail"}]
+    recorded(tmp_path, kind, "m1", ago=-1.0)
+    assert next_guard(tmp_path) == []
+
+
+def test_a_text_that_no_process_had_begun_to_send_was_not_sent(tmp_path: Path) -> None:
+    """The guard was killed between what it wrote and what it started; where no record can be kept, nobody knows."""
+    recorded(tmp_path, "told", "m1", ago=5.0)
+    recorded(tmp_path, "told", "m2", ago=7200.0)
+    recorded(tmp_path, "told", "m3", ago=4.0)
+    recorded(tmp_path, "outcome", "m3", ago=3.0)
+    recorded(tmp_path, "told", "m4", ago=-60.0)  # of the guard that asks
+    (told,) = recall.unkept(RecallJob(str(tmp_path / "nowhere"), WHY, boot_clock(), history=str(tmp_path)))
+    assert told.error == f"{WHY}; it may have arrived"
+    begun(tmp_path, Draft("m0", "finding")).ended()
+    found = {told.beside["id"]: told for told in next_guard(tmp_path)}
+    assert set(found) == {"m0", "m1"}
+    assert (found["m1"].error, found["m1"].beside["incident"]) == (f"{WHY}; it was not sent", "b-i1")
+
+
+def test_of_a_message_whose_record_may_be_gone_nobody_knows(tmp_path: Path) -> None:
+    """Only so many are kept: what was told before the oldest one may have been sent."""
+    recorded(tmp_path, "told", "m1", ago=60.0)
+    (tmp_path / FOLDER).mkdir()
+    for number in range(FILES_KEPT):
+        path = tmp_path / FOLDER / f"x{number}"
+        path.touch()
+        os.utime(path, (time.time() - 30.0, time.time() - 30.0))
+    assert [told.error for told in next_guard(tmp_path)] == [f"{WHY}; it may have arrived"]
+
+
+def test_the_text_of_a_message_outlives_a_guard_that_could_not_write_it(tmp_path: Path) -> None:
+    """Who asks what people were told finds it, though only they and its record have it."""
+    recorded(tmp_path, "told", "m9", begun=1.0)
+    Delivered(
+        str(tmp_path), WARNING, again=False, channels=CHANNELS, text=("gpu-7 will be stopped", "Hold it.")
+    ).ended()
+    told = next(told for told in next_guard(tmp_path) if told.beside["id"] == "m1")
+    assert (told.beside["title"], told.beside["body"]) == ("gpu-7 will be stopped", "Hold it.")
+
+
+def test_without_a_history_what_has_ended_is_taken_for_written(tmp_path: Path) -> None:
+    """Else each start would tell all of the hour again."""
+    begun(tmp_path).ended()
+    begun(tmp_path, Draft("m2", "finding"))
+    assert [told.beside["id"] for told in next_guard(tmp_path)] == ["m2"]
