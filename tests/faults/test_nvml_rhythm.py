@@ -17,7 +17,7 @@ from tests.faults.nvml_world import Apart, settle, take_library
 TICK = 10.0
 LOOK = "nvmlDeviceGetMemoryInfo_v2"
 REST: Values = {"util": 0, "power": 120, "memory_used": 1000, "processes": [Process(4000, 1000)]}
-STILL = {2: 0.0, 5: 0.0, 10: 0.0005}  # as an H100 at rest
+STILL = {2: 0.0, 5: 0.0, 10: 0.0005, 20: 0.17, 21: 0.04}  # as an H100 at rest
 SEVEN = {number: {2: 0.0, 5: 0.0} for number in range(1, 8)}
 
 
@@ -104,6 +104,8 @@ def test_a_tick_of_a_machine_at_rest_makes_seven_calls_for_each_gpu(machines: Ma
 
 DEAR = {"nvmlDeviceGetSamples", "nvmlDeviceGetTotalEnergyConsumption"}
 COUNTED: Values = {"gpm": True, "gpm_metrics": STILL}
+COUNTED_WORK = {2: 60.0, 5: 20.0, 10: 30.0, 20: 6.0}
+STANDING = {2: 60.0, 5: 20.0, 10: 30.0}  # the stand-in gives the same each time
 
 
 @pytest.mark.parametrize("work", [False, True])
@@ -111,7 +113,7 @@ def test_where_activity_is_counted_what_the_driver_finds_dear_is_asked_once_a_mi
     machines: Machines, work: bool
 ) -> None:
     """Its ring of samples and its energy cost a real driver a hundred times what the counters do."""
-    machine = machines(8, **{**WORK, **COUNTED, "gpm_metrics": {2: 60.0, 5: 20.0, 10: 30.0}} if work else COUNTED)
+    machine = machines(8, **{**WORK, **COUNTED, "gpm_metrics": COUNTED_WORK} if work else COUNTED)
     machine.reader.above = 0.05
     dear: Counter[str] = Counter()
     told = 0
@@ -149,7 +151,7 @@ def test_a_burst_between_two_ticks_is_seen_by_its_peak_however_small_its_mean(
 
 
 @pytest.mark.parametrize(
-    "metrics", [{**STILL, 1: value} for value in (float("nan"), -1.0, 101.0, 0.01)] + [{2: 0.0, 5: 0.0, 10: 0.0}]
+    "metrics", [{**STILL, 2: value} for value in (float("nan"), -1.0, 101.0, 0.001)] + [{2: 0.0, 5: 0.0, 10: 0.0}]
 )
 def test_a_counter_that_is_no_zero_or_counters_that_stand_prove_nothing_quiet(
     machines: Machines, metrics: dict[int, float]
@@ -162,19 +164,38 @@ def test_a_counter_that_is_no_zero_or_counters_that_stand_prove_nothing_quiet(
 
 
 @pytest.mark.parametrize(
-    ("change", "load"), [({"util": 3}, 0.03), ({"power": 200}, 0.6), ({"encoder": 90}, 0.9), ({"util": 100}, 1.0)]
+    ("change", "load"),
+    [
+        ({"util": 3, "gpm_metrics": COUNTED_WORK | {2: 3.0}}, 0.03),
+        ({"util": 100, "gpm_metrics": COUNTED_WORK | {5: 60.0}}, 1.0),
+        ({"encoder": 90, "gpm_metrics": COUNTED_WORK}, 0.9),
+        ({"power": 200, "gpm_metrics": COUNTED_WORK | {5: 0.0, 10: 0.0}}, 0.6),
+        ({"util": 100, "gpm_metrics": STANDING}, 1.0),
+    ],
 )
-def test_work_whose_use_or_power_is_another_one_now_is_looked_at_in_full(
+def test_work_of_which_something_else_is_counted_is_looked_at_in_full(
     machines: Machines, change: Values, load: float
 ) -> None:
-    """Above every threshold nobody heeds how high a peak was between two ticks; what is so now is told at once."""
-    given: Values = {**WORK, "gpm": True, "gpm_metrics": {2: 60.0, 5: 20.0, 10: 30.0}}
-    machine = machines(2, **given)
+    """Above every threshold nobody heeds how high a peak was between two ticks; another use of the GPU is told at once, or in the next tick."""
+    machine = machines(2, **{**WORK, "gpm": True, "gpm_metrics": COUNTED_WORK})
     machine.reader.above = 0.05
-    assert [machine.tick() for _ in range(3)] == [None] * 3
+    assert [machine.tick() for _ in range(6)] == [None] * 6  # the rare look at each GPU is behind it
     machine.script.set(1, **change)
-    assert machine.tick() is not None
+    for _ in range(2 if change["gpm_metrics"] == STANDING else 1):
+        machine.tick()
     assert machine.rows["0000:02:00.0"][1] == load
+
+
+@pytest.mark.parametrize(("busy", "above"), [(18.0, 0.05), (60.0, 0.6)])
+def test_so_few_busy_units_prove_no_load_above_all_thresholds(machines: Machines, busy: float, above: float) -> None:
+    """The load is the share of time in which anything ran, so never less than that of the SMs which were busy; it may be more."""
+    machine = machines(1, **{**WORK, "gpm": True, "gpm_metrics": COUNTED_WORK | {2: busy}})
+    machine.reader.above = above
+    for _ in range(3):
+        machine.tick()
+    machine.calls()
+    machine.tick()
+    assert machine.calls()["nvmlDeviceGetSamples", "0"] == 1
 
 
 def test_a_process_and_its_memory_are_told_together(machines: Machines) -> None:
@@ -401,7 +422,7 @@ def test_a_call_that_fails_at_work_is_unknown_in_the_same_tick(machines: Machine
 @pytest.mark.parametrize("seed", range(4))
 def test_what_it_does_not_say_of_work_is_what_it_would_have_said(machines: Machines, seed: int, gpm: bool) -> None:
     """A reader that is asked each time beside it through random jobs: the same load, signs where they count, what is suspected."""
-    given: Values = {**WORK, "gpm": True, "gpm_metrics": {2: 60.0, 5: 20.0, 10: 30.0}} if gpm else WORK
+    given: Values = {**WORK, "gpm": True, "gpm_metrics": COUNTED_WORK} if gpm else WORK
     machine, random_, silent = machines(2, twin=True, **given), random.Random(seed), 0
     for _ in range(120):
         if random_.random() < 0.12:

@@ -22,6 +22,9 @@ NVLINK_FLOOR = 1.0
 UNSEEN_SECONDS = 0.0008
 """Of a kernel or a copy that no sample of the driver's ring would show: half a percent of a sixth of a second."""
 
+_MOST_SMS = 256
+"""More than any GPU has: a kernel of one block keeps one of them busy. An H100 has 132, its successors up to 160."""
+
 _SM, _TENSOR, _DRAM = 2, 5, 10  # NVML_GPM_METRIC_*
 # (metric, name, floor): the first three are percents, the rest MiB/s
 _PARTS = (
@@ -30,7 +33,6 @@ _PARTS = (
     (60, "NVLink in", NVLINK_FLOOR), (61, "NVLink out", NVLINK_FLOOR),
 )  # fmt: skip
 _PERCENTS = 3
-_GRAPHICS = 1  # percent of the time in which a kernel ran; of a whole GPU
 _METRICS = tuple(part[0] for part in _PARTS)
 _ENGINES = (*range(30, 38), *range(40, 48), 50, 51)  # NVDEC, NVJPG and OFA of a MIG instance, percent
 _SHORTEST = 0.1  # seconds between two samples, by NVIDIA's header
@@ -45,10 +47,11 @@ class Gpm:
         self._nvml = nvml
         self._handle = handle
         self._instance = instance
-        self._metrics = (*_METRICS, _GRAPHICS) if instance is None else _METRICS + _ENGINES
+        self._metrics = _METRICS if instance is None else _METRICS + _ENGINES
         self._old: Handle = None
         self._new: Handle = None
         self._taken = 0.0  # when the newer sample was; 0: there is none
+        self._counted: list[float | None] = []  # by the read before
         self.available = False
         """Whether the GPU has these counters and lets us read them."""
         self.note = ""
@@ -59,6 +62,10 @@ class Gpm:
         """Whether SMs, tensor cores and memory bandwidth are all known, and none shows work."""
         self.idle = False
         """Whether nothing ran at all on a whole GPU, not even what a sample of the ring would show."""
+        self.shares: list[float | None] = []
+        """Percent of the SMs, the tensor cores and the memory's bandwidth in use; empty: not known (yet)."""
+        self.moves = False
+        """Whether anything was counted otherwise than before: a board talks a little even at rest, and counters that stand prove nothing."""
         self.calm = False
         """The same as still without the SMs, and with the links: a kernel that only spins keeps SMs busy."""
         self.signs: list[str] = []
@@ -126,8 +133,8 @@ class Gpm:
 
     def _forget(self) -> None:
         self.use = None
-        self.still = self.idle = self.calm = False
-        self.signs = []
+        self.still = self.idle = self.calm = self.moves = False
+        self.signs, self.shares = [], []
         self.words = ""
         self.covers = 0.0
 
@@ -142,22 +149,22 @@ class Gpm:
             percent = place < _PERCENTS
             if value is not None and (percent or value >= floor):
                 (self.signs if value >= floor else said).append(f"{name} {value:.0f} {'%' if percent else 'MiB/s'}")
-        percents = sound[:_PERCENTS]
+        self.shares = percents = sound[:_PERCENTS]
         self.still = None not in percents and not self.signs
         self.calm = None not in percents and not [sign for sign in self.signs if not sign.startswith("SM ")]
         self.words = ", ".join(said)
         self.covers = covers
-        others = values[len(_PARTS) :]
+        self.moves, self._counted = sound != self._counted, sound
         if self._instance is None:
-            most = 100.0 * UNSEEN_SECONDS / covers
-            # a board at rest talks a little: where nothing at all is counted, the counters may stand
-            counts = any(sound)
-            self.idle = self.still and counts and all(_within(value, most) for value in (*percents, *others))
-            others = []
-        engines = [value for value in others if value is not None and value <= _FULL]
+            self.idle = self.still and self.moves and self._nothing_ran(percents, covers)
+        engines = [value for value in values[len(_PARTS) :] if value is not None and value <= _FULL]
         if percents[0] is not None:
             self.use = min(100.0, max(percents[0], *engines) if engines else percents[0])
 
-
-def _within(value: float | None, most: float) -> bool:
-    return value is not None and 0.0 <= value <= most  # not so what is no number
+    @staticmethod
+    def _nothing_ran(percents: list[float | None], covers: float) -> bool:
+        most = 100.0 * UNSEEN_SECONDS / covers
+        sm, *others = percents
+        return (
+            sm is not None and sm <= most / _MOST_SMS and all(value is not None and value <= most for value in others)
+        )

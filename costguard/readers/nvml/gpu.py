@@ -36,8 +36,10 @@ _WORDS_EVERY = 300.0  # seconds after which what is said of a GPU at work is sai
 _LIKE_LOAD = 0.05  # of load by which a GPU at work may differ from what was told, where nobody tells such loads apart
 _LIKE_MEMORY = 0.1  # share by which the memory in use may differ from that in the words of a GPU at work
 _LIKE_POWER = 0.1  # share by which the mean power of a GPU at work may differ from the one in its words
+_LIKE_SHARES = 5.0  # percent of SMs, tensor cores and bandwidth by which a GPU at work may differ from when it was told
 
 _NO_USE = (0.0, 0.0)
+_IDLE = (SUCCESS, 0)
 _SAMPLED, _DRY, _NOW = "GPU peak %g %% in %d sample%s", "no GPU use sampled", "GPU %d %% now"
 _ENGINES = tuple(range(len(ENGINES)))
 
@@ -66,16 +68,18 @@ class Calm:
 class Work:
     """A reading of a GPU at work, when it was told, and of what its words were made.
 
-    ``plain``: of a GPU whose load is the ``peak`` of its own ring of samples, and which cannot be suspected of anything.
+    ``plain``: of a GPU whose load is the ``peak`` of its own ring of samples, and which cannot be suspected of anything;
+    ``shares``: of SMs, tensor cores and bandwidth when it was last seen in full, where they are counted.
     """
 
-    __slots__ = ("at", "findings", "mean", "memory", "peak", "plain", "reading")
+    __slots__ = ("at", "findings", "mean", "memory", "peak", "plain", "reading", "shares")
 
     def __init__(
         self, reading: Reading, at: float, mean: float | None, memory: int | None, findings: list[tuple[str, str]]
     ) -> None:
         self.reading, self.at, self.mean, self.memory, self.findings = reading, at, mean, memory, findings
         self.peak, self.plain = 0.0, False
+        self.shares: list[float | None] = []
 
 
 class Gpu:
@@ -195,7 +199,10 @@ class Gpu:
 
     def _idles(self, now: float, calls: "Engines") -> bool:
         """Where the activity counters prove the time since the last read quiet: they cost the driver a hundredth of its ring or energy."""
-        if self._signs or not self._nvml.engines_below(self._handle, calls, 0.0) or not self.meter.still_now():
+        nvml, handle = self._nvml, self._handle
+        if self._signs or nvml.rates(handle) != _IDLE or not nvml.engines_below(handle, calls, 0.0):
+            return False
+        if not self.meter.still_now():
             return False
         self._pass_over(now)
         return True
@@ -208,18 +215,13 @@ class Gpu:
 
     def _works(self, now: float, work: Work) -> bool:
         """At so much load that nothing else is heeded, with so much power that nothing seems to hang."""
-        calls, gpm, gap = self._engine_calls, self._gpm, now - self._ring_read
-        if (
-            not work.plain
-            or calls is None
-            or now - work.at >= _WORDS_EVERY
-            or now >= min(self._look_due, self._again_due)
-        ):
+        gpm, gap = self._gpm, now - self._ring_read
+        if not work.plain or now - work.at >= _WORDS_EVERY or now >= min(self._look_due, self._again_due):
             return False
         if gpm.available:
             gpm.read(now)
             self._signs = []  # above this load nobody heeds them
-            if self._works_now(gap, work, calls):
+            if gap <= RING_SECONDS and self._reaches_alike(gap, work) and self._does_the_same(work):
                 self._pass_over(now)
                 return True
         code, stamps, values = self._nvml.samples(self._handle, self._since)
@@ -232,25 +234,31 @@ class Gpu:
             return False
         if self._unbroken(stamps, gap) < gap or not self._reaches_alike(gap, work):
             return False
-        if work.peak < _BUSY and not self._nvml.engines_below(self._handle, calls, work.peak):
+        if not self._engines_below(work) or not self.meter.goes_on(now, work.mean, _LIKE_POWER):
             return False
-        if not self.meter.goes_on(now, work.mean, _LIKE_POWER):
-            return False
-        self._since, self._ring_read = stamps[-1], now
+        self._since, self._ring_read, work.shares = stamps[-1], now, gpm.shares
         return True
 
-    def _works_now(self, gap: float, work: Work, calls: "Engines") -> bool:
-        """Where the use and the power of this moment are as they were told: how high a peak was counts for nobody above all thresholds."""
-        code, percent = self._nvml.rates(self._handle)
+    def _does_the_same(self, work: Work) -> bool:
+        """Whether as much of the GPU was in use as when it was told: no peak is below the mean of busy SMs."""
+        busy, (code, percent) = self._gpm.use, self._nvml.rates(self._handle)
         return (
-            code == SUCCESS
-            and percent <= 100
-            and self._alike_load(percent, work)
-            and gap <= RING_SECONDS
-            and self._reaches_alike(gap, work)
-            and (work.peak >= _BUSY or self._nvml.engines_below(self._handle, calls, work.peak))
-            and self.meter.goes_on_now(work.mean, _LIKE_POWER)
+            busy is not None
+            and self._gpm.moves
+            and code == SUCCESS
+            and percent <= 100  # else it is garbage, and told
+            and busy > max(100.0 * self._above, _AT_WORK)
+            and len(work.shares) == len(self._gpm.shares)
+            and all(_within(new, told, _LIKE_SHARES) for new, told in zip(self._gpm.shares, work.shares, strict=True))
+            and self._engines_below(work)
         )
+
+    def _engines_below(self, work: Work) -> bool:
+        """Whether no engine, which the GPU use does not count, was used for more than that."""
+        if work.peak >= _BUSY:
+            return True
+        calls = self._engine_calls
+        return calls is not None and self._nvml.engines_below(self._handle, calls, work.peak)
 
     @staticmethod
     def _reaches_alike(gap: float, work: Work) -> bool:
@@ -313,6 +321,7 @@ class Gpu:
             self.findings = [("suspect_hung", hung)] if hung else []
         signs = list(dict.fromkeys(self._signs)) if self._signs else []
         if again and self._work is not None and self._goes_on(self._work, now, percent, signs, covers):
+            self._work.shares = self._gpm.shares
             return self._work.reading
         reading = percent / 100, signs, covers, self._words(evidence, power.evidence)
         plain = self._divided is None and "samples" not in self._unsupported
@@ -321,7 +330,7 @@ class Gpu:
         if (plain or self._divided is not None) and (percent or signs):
             self._work = work = Work(reading, now, self.meter.mean, self._memory, self.findings)
             known = bool(self.meter.contexts) and self.meter.measured and not self.findings
-            work.peak = self._use[1]
+            work.peak, work.shares = self._use[1], self._gpm.shares
             work.plain = plain and known and not self._power_of_hung and percent == work.peak > max(other, _AT_WORK)
         return reading
 
@@ -565,6 +574,11 @@ def _said(use: "Use") -> str:
 def _kinds(signs: list[str]) -> set[str]:
     """What shows work, without how much of it."""
     return {sign.rpartition(": ")[2].partition(" ")[0] for sign in signs}
+
+
+def _within(new: float | None, told: float | None, most: float) -> bool:
+    """Whether two numbers differ by this at most; what is not known is like itself alone."""
+    return new == told or (new is not None and told is not None and abs(new - told) <= most)
 
 
 def _near(new: float | None, told: float | None, share: float) -> bool:

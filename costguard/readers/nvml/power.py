@@ -154,15 +154,9 @@ class PowerMeter:
 
         It wavers more than a mean: anything counts as alike that would neither be a sign nor lower the idle power.
         """
-        return self._band is not None and self._quiet is not None and self._is_now(*self._quiet)
-
-    def goes_on_now(self, mean: float | None, share: float) -> bool:
-        """The same of a GPU at work, whose power may differ from a mean by a share."""
-        return mean is not None and self._is_now(mean - share * mean, mean + share * mean)
-
-    def _is_now(self, lowest: float, highest: float) -> bool:
-        if not (self._energy and self._momentary):
+        if self._band is None or self._quiet is None or not (self._energy and self._momentary):
             return False
+        lowest, highest = self._quiet
         code, power = self._nvml.power(self._handle)
         return code == SUCCESS and lowest <= power <= highest
 
