@@ -177,7 +177,8 @@ def test_work_of_which_something_else_is_counted_is_looked_at_in_full(
     machines: Machines, change: Values, load: float
 ) -> None:
     """Above every threshold nobody heeds how high a peak was between two ticks; another use of the GPU is told at once, or in the next tick."""
-    machine = machines(2, **{**WORK, "gpm": True, "gpm_metrics": COUNTED_WORK})
+    given: Values = {**WORK, "gpm": True, "gpm_metrics": COUNTED_WORK}
+    machine = machines(2, **given)
     machine.reader.above = 0.05
     assert [machine.tick() for _ in range(6)] == [None] * 6  # the rare look at each GPU is behind it
     machine.script.set(1, **change)
@@ -189,7 +190,8 @@ def test_work_of_which_something_else_is_counted_is_looked_at_in_full(
 @pytest.mark.parametrize(("busy", "above"), [(18.0, 0.05), (60.0, 0.6)])
 def test_so_few_busy_units_prove_no_load_above_all_thresholds(machines: Machines, busy: float, above: float) -> None:
     """The load is the share of time in which anything ran, so never less than that of the SMs which were busy; it may be more."""
-    machine = machines(1, **{**WORK, "gpm": True, "gpm_metrics": COUNTED_WORK | {2: busy}})
+    given: Values = {**WORK, "gpm": True, "gpm_metrics": COUNTED_WORK | {2: busy}}
+    machine = machines(1, **given)
     machine.reader.above = above
     for _ in range(3):
         machine.tick()

@@ -294,11 +294,13 @@ def test_launchers_with_very_much_open_take_no_look_long(world: World, hoard: Pa
     crowd(world, hoard)
     world.tree.pass_by(60.0)
     behind, longest = 0, 0.0
-    for _ in range(24):
+    for _ in range(500):  # of a slow machine; two dozen are enough for a quick one
         began = time.thread_time()
         sight = world.step()
         longest, behind = max(longest, time.thread_time() - began), behind + world.sense._behind
         assert sight.unknown == NOT_YET or not world.sense._behind
+        if behind and not world.sense._behind:
+            break
     assert behind > 0, "they did not fit into a look"
     assert not world.sense._behind
     assert longest < 2.0
