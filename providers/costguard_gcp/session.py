@@ -16,7 +16,6 @@ import google.auth
 import google.auth.credentials
 import requests
 from google.auth.transport.requests import Request
-from google.cloud import compute_v1 as compute
 
 from costguard import __version__
 from costguard.cloud import hints
@@ -28,6 +27,7 @@ from costguard_gcp.firmware import recognises
 from costguard_gcp.metadata import UNIVERSE, Metadata, replaced
 from costguard_gcp.permissions import CALLS
 from costguard_gcp.places import Group, Where
+from costguard_gcp.sdk import compute
 
 CALL_SECONDS = 10.0
 """Seconds for one call."""

@@ -33,6 +33,7 @@ MORE = {
     },
     "costguard_gcp": {
         "places": "where a machine and its group are, for every call",
+        "sdk": "the SDK's package loads a hundred clients that nobody here uses",
         "secret_store": "optional: the cloud keeps secrets that a machine may read",
     },
 }

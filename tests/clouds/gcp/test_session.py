@@ -30,6 +30,33 @@ def test_the_resident_part_loads_no_sdk() -> None:
     assert done.stdout.strip() == "[]"
 
 
+USED = """
+import sys
+from importlib.abc import MetaPathFinder
+
+class Whole(MetaPathFinder):  # as of a library whose clients use more of the package than there is while they load
+    def find_spec(self, name, path=None, target=None):
+        package = sys.modules.get("google.cloud.compute_v1")
+        if name.endswith(".services.instances") and not hasattr(package, "AddressesClient"):
+            raise ImportError(name)
+
+if sys.argv[1] == "whole":
+    sys.meta_path.insert(0, Whole())
+from costguard_gcp.sdk import compute
+loaded = "google.cloud.compute_v1.services.addresses" in sys.modules
+from google.cloud import compute_v1
+same = [getattr(compute, name) is getattr(compute_v1, name) for name in ("InstancesClient", "Instance")]
+print(loaded, *same, hasattr(compute_v1, "AddressesClient"))
+"""
+
+
+@pytest.mark.parametrize("kind", ["parts", "whole"])
+def test_what_is_not_used_of_the_sdk_is_loaded_only_where_it_has_to_be(kind: str) -> None:
+    """On a slow machine all of it takes as long as a plan may; whoever asks for the package himself gets the whole."""
+    done = subprocess.run([sys.executable, "-c", USED, kind], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(kind == "whole"), "True", "True", "True"]
+
+
 @pytest.fixture
 def authority(monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path) -> trustme.CA:
     """A certificate authority that the SDK trusts, in the way that its users name one."""
