@@ -44,7 +44,9 @@ CLOUDS = ("aws", "gcp", "azure")
 _INSTALL = (
     'touch "$1/etc/cloud/cloud-init.disabled"',
     'chroot "$1" python3 -m venv /opt/costguard',
-    'chroot "$1" /opt/costguard/bin/pip install --quiet --no-index --find-links /srv/wheels "costguard-agent[{extras}]"',
+    'chroot "$1" /opt/costguard/bin/pip install --quiet --no-compile --no-index --find-links /srv/wheels "costguard-agent[{extras}]"',
+    # valid whatever mmdebstrap makes of the dates: a service that may not write compiled code would compile at each start
+    'chroot "$1" /opt/costguard/bin/python -m compileall -q --invalidation-mode unchecked-hash /opt/costguard/lib',
     'chroot "$1" ln -s /opt/costguard/bin/costguard /usr/local/bin/costguard',
     'rm -r "$1/srv/wheels"',
     _SERVICES,
