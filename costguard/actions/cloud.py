@@ -13,7 +13,7 @@ from costguard.actions.base import Context, DryRunError
 from costguard.cloud import container, managed, receipt
 from costguard.cloud.api import CloudError, Machine, Ticket, Trouble, Verb, capabilities
 from costguard.cloud.choose import NobodyError, choose
-from costguard.cloud.identify import OPEN_SECONDS, identified, step
+from costguard.cloud.identify import LOAD_SECONDS, OPEN_SECONDS, identified, step
 from costguard.engine.state import PERSON
 from costguard.masking import mask
 from costguard.plans import Plan, PlanFinding, Result, Status, Verdict, without_promises, worst
@@ -140,10 +140,10 @@ class CloudAction:
 
     def confirm(self, context: Context, recorded: Result | None) -> Result:
         """What the cloud says of this machine now; what was recorded, where it says nothing."""
-        end = time.monotonic() + context.deadline
+        end = time.monotonic() + LOAD_SECONDS + context.deadline
         try:
             session = self._open(context, gather=False)
-            ticket = Ticket(context.incident, context.attempt, end - time.monotonic())
+            ticket = Ticket(context.incident, context.attempt, min(context.deadline, end - time.monotonic()))
             outcome = session.machine.confirm(self.name, ticket, recorded)
         except NobodyError as error:
             return _unasked(recorded, str(error))
@@ -165,7 +165,10 @@ class CloudAction:
             raise NobodyError(_cannot(self.name, chosen.provider.name, can), "another")
         end = time.monotonic() + min(context.deadline, OPEN_SECONDS)
         with identified(chosen, end) as who:
-            machine = step(chosen, "open", lambda: chosen.provider.open(chosen.site, who), end)
+            began = time.monotonic()
+            machine = step(chosen, "open", lambda: chosen.provider.open(chosen.site, who), end + LOAD_SECONDS)
+            # a library that loads slowly leaves the facts their time
+            end += min(LOAD_SECONDS, time.monotonic() - began)
             gathered = step(chosen, "facts", lambda: machine.facts(self.name), end) if gather else None
         return CloudSession(
             chosen.name,

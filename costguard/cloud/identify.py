@@ -14,8 +14,8 @@ from costguard.engine import time_limits
 from costguard.masking import mask
 from costguard.plans import PlanFinding
 
-OPEN_SECONDS = time_limits.FACTS_SECONDS
-"""Seconds to identify the machine, log in and gather facts: less than the guard gives a plan, so that it can say what hung."""
+LOAD_SECONDS, OPEN_SECONDS = time_limits.LOAD_SECONDS, time_limits.FACTS_SECONDS
+"""Seconds to load the plug-in's library, and beside that to identify the machine, log in and gather facts: less than the guard gives a plan, so that it can say what hung."""
 
 T = TypeVar("T")
 

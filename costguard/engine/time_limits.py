@@ -10,8 +10,11 @@ from typing import NamedTuple
 START_SECONDS = 5.0
 """For a process to begin, on a busy machine."""
 
+LOAD_SECONDS = 90.0
+"""For a cloud's library to be loaded: seconds of a processor, of which a machine gives few where much runs."""
+
 FACTS_SECONDS = 45.0
-"""To identify the machine, log in and gather facts."""
+"""To identify the machine, log in and gather facts, beside loading the library for it."""
 
 TAGS_SECONDS = 10.0
 """For the question whether the machine's tags may be written."""
@@ -70,13 +73,13 @@ def _limits(*parts: float) -> Limits:
 
 TELL = _limits(START_SECONDS, WAITING_SECONDS, DELIVERY_SECONDS)
 RECALL = _limits(START_SECONDS)
-CHECK = _limits(START_SECONDS, FACTS_SECONDS, TAGS_SECONDS)
-CONFIRM = _limits(START_SECONDS, CONFIRM_SECONDS)
+CHECK = _limits(START_SECONDS, LOAD_SECONDS, FACTS_SECONDS, TAGS_SECONDS)
+CONFIRM = _limits(START_SECONDS, LOAD_SECONDS, CONFIRM_SECONDS)
 
 
 def prepare(hook: float) -> Limits:
     """Until a worker is ready, from its start; ``hook`` is how long the pre-stop hook may take, 0 for none."""
-    return _limits(START_SECONDS, FACTS_SECONDS, RECORD_SECONDS, hook)
+    return _limits(START_SECONDS, LOAD_SECONDS, FACTS_SECONDS, RECORD_SECONDS, hook)
 
 
 def act(action: float) -> Limits:

@@ -83,9 +83,9 @@ def parts(job: dict[str, Any]) -> float:
     """What the worker of this job may take for all that it does, from its start: `costguard.actions` has these limits."""
     word, own = job.get("job"), float(job["deadline"])
     if word in {"plan", "act"}:
-        own = min(own, time_limits.FACTS_SECONDS) + (
-            time_limits.TAGS_SECONDS if word == "plan" else time_limits.RECORD_SECONDS
-        )
+        own = min(own, time_limits.FACTS_SECONDS)
+        own += time_limits.TAGS_SECONDS if word == "plan" else time_limits.RECORD_SECONDS
+    own += time_limits.LOAD_SECONDS if word in {"plan", "act", "confirm"} else 0.0
     if word == "act" and job["hook"].get("pre_stop"):
         own += float(job["hook"]["timeout"])
     return time_limits.START_SECONDS + own

@@ -149,11 +149,8 @@ def test_a_hook_gets_its_time_from_whoever_could_end_it(hook: float) -> None:
     """While an attempt is prepared, and when the cloud takes the machine away; without one nothing waits for it."""
     config = {**effective(), "hooks": {"pre_stop": ["/usr/bin/save"] if hook else [], "timeout": hook or 60.0}}
     for effect, others in (
-        (
-            Prepare("e1", "command", "i1"),
-            time_limits.START_SECONDS + time_limits.FACTS_SECONDS + time_limits.RECORD_SECONDS,
-        ),
-        (Save("e1", "command", 500.0), time_limits.START_SECONDS),
+        (Prepare("e1", "command", "i1"), time_limits.prepare(0.0).own),
+        (Save("e1", "command", 500.0), time_limits.save(0.0).own),
     ):
         host = SimHost(seed=1)
         workers = Workers(host, config, Jitter("dmi:1", attended=False))

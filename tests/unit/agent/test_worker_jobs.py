@@ -90,17 +90,17 @@ BASE = {
 @pytest.mark.parametrize(
     ("effect", "config", "own", "killed"),
     [
-        (CHECK, {}, {"job": "plan", "attempt": "e1", "deadline": 45.0}, 75.0),
-        (PREPARE, {}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 240.0}, 85.0),
-        (PREPARE, {"hooks": HOOK}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 240.0, "hook": HOOK}, 175.0),
-        (PREPARE, {"hooks": {"pre_stop": ["x"]}}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 240.0, "hook": {"pre_stop": ["x"]}}, 145.0),
-        (PREPARE, {"hooks": {"timeout": 90.0}}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 240.0, "hook": {"timeout": 90.0}}, 85.0),
-        (CONFIRM, {}, {"job": "confirm", "attempt": "a1", "incident": "i1", "deadline": 100.0}, 120.0),
+        (CHECK, {}, {"job": "plan", "attempt": "e1", "deadline": 45.0}, 165.0),
+        (PREPARE, {}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 240.0}, 175.0),
+        (PREPARE, {"hooks": HOOK}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 240.0, "hook": HOOK}, 265.0),
+        (PREPARE, {"hooks": {"pre_stop": ["x"]}}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 240.0, "hook": {"pre_stop": ["x"]}}, 235.0),
+        (PREPARE, {"hooks": {"timeout": 90.0}}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 240.0, "hook": {"timeout": 90.0}}, 175.0),
+        (CONFIRM, {}, {"job": "confirm", "attempt": "a1", "incident": "i1", "deadline": 100.0}, 210.0),
         (SAVE, {"hooks": HOOK}, {"job": "hook", "attempt": "e1", "deadline": 30.0, "hook": HOOK}, 110.0),
         (Save("e1", "stop", 500.0), {"hooks": HOOK}, {"job": "hook", "attempt": "e1", "deadline": 90.0, "hook": HOOK}, 110.0),
         (Save("e1", "stop", 0.2), {"hooks": HOOK}, {"job": "hook", "attempt": "e1", "deadline": 1.0, "hook": HOOK}, 110.0),
-        (Prepare("e1", "shutdown", "i1"), {}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 60.0, "action": "shutdown", "settings": None, "fallback": True}, 85.0),
-        (Prepare("e1", "command", "i1"), {}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 60.0, "action": "command", "settings": {"run": ["c"]}}, 85.0),
+        (Prepare("e1", "shutdown", "i1"), {}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 60.0, "action": "shutdown", "settings": None, "fallback": True}, 175.0),
+        (Prepare("e1", "command", "i1"), {}, {"job": "act", "attempt": "e1", "incident": "i1", "deadline": 60.0, "action": "command", "settings": {"run": ["c"]}}, 175.0),
     ],
 )  # fmt: skip
 def test_the_job_of_an_action_worker(
@@ -321,11 +321,12 @@ def test_who_is_late_is_ended_at_its_deadline() -> None:
     """And said to be, in the words of its kind; not earlier, and no other one."""
     crew = Crew(CHECK)
     assert begin(crew.workers, CONFIRM, NOW) is None
-    assert crew.workers.late(NOW + 74.9) == []
-    late = Outcome(NOW + 75.0, "e1", "failed", "the worker failed: it did not answer in time and was killed")
-    assert (crew.workers.deadline, crew.workers.late(NOW + 75.0)) == (NOW + 75.0, [late])
+    assert crew.workers.late(NOW + time_limits.CHECK.killed - 0.1) == []
+    end = NOW + time_limits.CHECK.killed
+    late = Outcome(end, "e1", "failed", "the worker failed: it did not answer in time and was killed")
+    assert (crew.workers.deadline, crew.workers.late(end)) == (end, [late])
     assert (crew.port.killed, crew.workers.owns(1), crew.workers.owns(2)) == ([1], False, True)
-    assert crew.workers.late(NOW + 200.0) == [Outcome(NOW + 200.0, "e2", "unknown", late.detail)]
+    assert crew.workers.late(end + 100.0) == [Outcome(end + 100.0, "e2", "unknown", late.detail)]
 
 
 # ---- later ------------------------------------------------------------------------------------
