@@ -3,6 +3,17 @@
 import pytest
 
 from costguard.config.load import ConfigurationError, load
+from costguard.engine.reasons import OWN_REASONS
+
+LEAST = {
+    "idle": ("kill_duration", "9m", "10m"),
+    "unused": ("unused_after", "9m", "10m"),
+    "unknown": ("unknown_stop_after", "3h", "4h"),
+}
+"""By reason to stop: the option with its time, one that is too short for a live machine action, and the shortest."""
+
+DATED = {"deadline": "its owner names the moment, and the work that goes on is heeded"}
+"""Reasons that need no shortest time, and why."""
 
 LIVE = ("mode=live", "kill_action=shutdown", "notify.local_only=true")
 
@@ -13,6 +24,15 @@ def found(*assignments: str, preset: str | None = None) -> list[str]:
     except ConfigurationError as error:
         return [problem.split("'")[1] for problem in error.problems]
     return []
+
+
+def test_every_reason_has_a_shortest_time() -> None:
+    """Not even a mistyped option may end a machine within minutes in which a job only waits for its data."""
+    lacking = {reason.name for reason in OWN_REASONS} ^ (LEAST.keys() | DATED.keys())
+    assert not lacking, f"say in config/checks.py how short {sorted(lacking)} may be in live mode, and add it to LEAST"
+    for option, short, least in LEAST.values():
+        assert found(*LIVE, f"{option}={short}") == [option], f"{option} = {short} must be refused"
+        assert found(*LIVE, f"{option}={least}") == []
 
 
 @pytest.mark.parametrize(
