@@ -26,7 +26,7 @@ from costguard.history.job import Batch, EventRow
 from costguard.history.rollup import Rollup
 from costguard.host.files import Start
 from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
-from costguard.notify.job import Draft, Told
+from costguard.notify.job import DeliveryResult, Draft
 from costguard.process.worker import Done
 
 FLUSH_EVERY_SECONDS = 3600.0
@@ -64,7 +64,7 @@ NAMES = "devices"
 NOTES, SUMMARY = "notes", "summary"
 """The kinds of what the agent says of itself, and of what the machine did."""
 
-Record = Callable[[Draft, Told, int], None]
+Record = Callable[[Draft, DeliveryResult, int], None]
 """Keeps what became of a message: at which of its tries."""
 
 
@@ -122,7 +122,7 @@ class Recorder(Part[Done]):
         except (TypeError, ValueError, AttributeError, LookupError) as error:
             self._report("history", journal.bug(error, "history: "))
 
-    def delivery(self, draft: Draft, answer: Told, tries: int = 1) -> None:
+    def delivery(self, draft: Draft, answer: DeliveryResult, tries: int = 1) -> None:
         """Keep what became of a message that the engine waits for no more: sent again, or not its own."""
         fate = {
             "name": draft.kind,

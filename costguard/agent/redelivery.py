@@ -11,7 +11,7 @@ from costguard.agent.task import NEVER, NOT_IN_TIME, ChildTask, TaskError
 from costguard.engine import time_limits
 from costguard.engine.words import several
 from costguard.host.ports import Ended, Host, Instant, Line, SpawnFailed
-from costguard.notify.job import HOLDS, OVER, STOP_TRYING, Draft, TellJob, Told
+from costguard.notify.job import EXPIRED, HOLDS, STOP_TRYING, DeliveryResult, Draft, TellJob
 
 if TYPE_CHECKING:
     from costguard.agent.recorder import Record
@@ -84,7 +84,7 @@ def _story_of(message: Draft) -> str:
     return str(message.facts.get("incident") or message.facts.get("overtakes") or "")
 
 
-def _was_asked(name: str, answer: Told) -> bool:
+def _was_asked(name: str, answer: DeliveryResult) -> bool:
     """Whether a channel that did not take a message was tried at all: one that wants to be left alone was perhaps not, which costs it no try."""
     return name in answer.answered or name not in answer.waits
 
@@ -131,13 +131,13 @@ class Redelivery:
         self, host: Host, record: "Record | None" = None, holds: Callable[[TellJob], bool] = lambda _job: True
     ) -> None:
         self._host, self._record, self._holds = host, record, holds
-        self._task = ChildTask(host, "notify", Told)
+        self._task = ChildTask(host, "notify", DeliveryResult)
         self._queue: list[Pending] = []
         self._sending: Pending | None = None
         self._in_place_of: deque[str] = deque(maxlen=QUEUE_LIMIT)  # messages that have overtaken others
         self.attempts = 3
 
-    def retry(self, job: TellJob, answer: Told, now: float, tries: int = 1, *, written: float) -> None:
+    def retry(self, job: TellJob, answer: DeliveryResult, now: float, tries: int = 1, *, written: float) -> None:
         """Queue a message for the channels that did not take it, with backoff; a minor one is dropped.
 
         ``written``: when its facts were so, on the boot clock.
@@ -237,7 +237,7 @@ class Redelivery:
         self._queue.remove(ripe)
         message = dated(ripe.job.message, ripe.written, self._host.clock()._replace(boot=now))
         if message is None:
-            self._say(f"{', '.join(ripe.job.channels)}: {OVER}", ripe.job)
+            self._say(f"{', '.join(ripe.job.channels)}: {EXPIRED}", ripe.job)
             return
         self._sending = ripe = ripe._replace(job=ripe.job._replace(message=message), written=now)
         try:
@@ -267,11 +267,11 @@ class Redelivery:
     def _failed(self, message: str, now: float) -> None:
         sent, self._sending = self._sending, None
         if sent is not None:
-            answer = Told(failed=dict.fromkeys(sent.job.channels, message))
+            answer = DeliveryResult(failed=dict.fromkeys(sent.job.channels, message))
             self._keep(sent, answer)
             self.retry(sent.job, answer, now, sent.tries + 1, written=sent.written)
 
-    def _keep(self, sent: Pending, answer: Told) -> None:
+    def _keep(self, sent: Pending, answer: DeliveryResult) -> None:
         if self._record is not None and (answer.reached or any(_was_asked(name, answer) for name in answer.failed)):
             self._record(sent.job.message, answer, sent.tries + 1)
 

@@ -7,8 +7,8 @@ from costguard.agent.recorder import Record
 from costguard.agent.task import NEVER, NOT_IN_TIME, Part, TaskError
 from costguard.engine import time_limits
 from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
-from costguard.notify.job import Draft, TellJob, Told
-from costguard.notify.when import next_due
+from costguard.notify.job import DeliveryResult, Draft, TellJob
+from costguard.notify.schedule import next_due
 
 FIRST_AFTER_SECONDS = 900.0
 """After the guard's start: one that was due while the machine was off is sent soon, but not among the first messages."""
@@ -33,10 +33,10 @@ AGAIN_SECONDS = 3600.0
 
 Write = Callable[[Draft, tuple[str, ...]], TellJob]
 Facts = Callable[[], Mapping[str, object]]
-Repeat = Callable[[Draft, Told], None]
+Repeat = Callable[[Draft, DeliveryResult], None]
 
 
-class SummaryPart(Part[Told]):
+class SummaryPart(Part[DeliveryResult]):
     """Sends a summary daily or weekly. ``jitter`` (0 to 1): a fleet does not write at the same second.
 
     ``flush`` has the history written, and says whether something still is. ``repeat`` sends a message again to whom it failed.
@@ -46,7 +46,7 @@ class SummaryPart(Part[Told]):
         self, host: Host, config: Mapping[str, Any], jitter: float, report: Report, *, write: Write, record: Record, facts: Facts,
         flush: Callable[[], bool], repeat: Repeat,
     ) -> None:  # fmt: skip
-        super().__init__(host, "notify", Told, report)
+        super().__init__(host, "notify", DeliveryResult, report)
         self._jitter, self._write, self._record, self._facts = jitter, write, record, facts
         self._draft, self._repeat = Draft("", "summary"), repeat
         self._flush, self._flushed = flush, False

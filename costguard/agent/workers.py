@@ -21,16 +21,16 @@ from costguard.engine.events import Outcome
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
 from costguard.notify.job import (
     AGENT_ENDED,
+    EXPIRED,
     HELD_BACK,
     IN_DOUBT,
     LEAVE_NOW,
-    OVER,
     STOP_TRYING,
+    DeliveryResult,
     Draft,
     Earlier,
     RecallJob,
     TellJob,
-    Told,
     access,
     standing_alone,
     standing_for,
@@ -87,7 +87,7 @@ class Worker:
         "written",
     )
 
-    def __init__(self, effect: str, kind: str, task: "ChildTask[ActionAnswer] | ChildTask[Told]") -> None:
+    def __init__(self, effect: str, kind: str, task: "ChildTask[ActionAnswer] | ChildTask[DeliveryResult]") -> None:
         self.effect = effect
         self.kind = kind  # tell | check | prepare | act | confirm | save
         self.task = task
@@ -116,7 +116,7 @@ class Workers:
         self._lately: deque[Draft] = deque(maxlen=LATELY_KEPT)
         self._remarked: list[str] = []  # topics of remarks that were made
         self._redelivery: Redelivery | None = None  # made, and loaded, when a channel has failed
-        self._recall: ChildTask[Told] = ChildTask(host, "recall", Told)
+        self._recall: ChildTask[DeliveryResult] = ChildTask(host, "recall", DeliveryResult)
         self.price: Mapping[str, object] = {}
         """This machine's price, from the last plan that asked the cloud for it."""
 
@@ -197,7 +197,7 @@ class Workers:
 
             still = dated(draft, _told_at(effect, now), self._host.clock()._replace(boot=now))
             if still is None:
-                return Outcome(now, effect.id, "failed", OVER)
+                return Outcome(now, effect.id, "failed", EXPIRED)
             draft = still
         incident = str(draft.facts.get("incident") or draft.facts.get("overtakes") or "")
         job = self.message(draft)._replace(pause=self._jitter.before_message(effect, self.config))
@@ -218,11 +218,11 @@ class Workers:
             self._lately.append(draft._replace(facts={"incident": incident}))
             late = self._overtake(draft, STOP_TRYING if job.pause else LEAVE_NOW)
             job = job._replace(message=standing_for(draft, late))
-        worker = Worker(effect.id, "tell", ChildTask(self._host, "notify", Told))
+        worker = Worker(effect.id, "tell", ChildTask(self._host, "notify", DeliveryResult))
         worker.job, worker.held_back, worker.written = job, why, now
         outcome = self._run(worker, job, now, time_limits.TELL.killed)
         if outcome is not None:
-            self._send_again(job, Told(failed=dict.fromkeys(job.channels, outcome.detail)), now, now)
+            self._send_again(job, DeliveryResult(failed=dict.fromkeys(job.channels, outcome.detail)), now, now)
         return outcome
 
     def _overtake(self, by: Draft, line: bytes) -> list[Draft]:
@@ -410,7 +410,7 @@ class Workers:
         assert answer is not None  # a line has one
         return (
             self._delivery_result(worker, answer, now)
-            if isinstance(answer, Told)
+            if isinstance(answer, DeliveryResult)
             else self._action_result(worker, answer, now)
         )
 
@@ -448,7 +448,7 @@ class Workers:
             return False
         job = RecallJob(self.config["paths"]["runtime"], why, now, worker.job.message, worker.job.channels)
         worker.task.stop()
-        worker.lost, worker.task = why, ChildTask(self._host, "recall", Told)
+        worker.lost, worker.task = why, ChildTask(self._host, "recall", DeliveryResult)
         try:
             worker.task.start(job, now + time_limits.RECALL.killed)
         except SpawnFailed:
@@ -467,10 +467,10 @@ class Workers:
             return outcome
         failed = dict.fromkeys(worker.job.channels, f"{why}; {IN_DOUBT}")
         if worker.cut_off or not worker.effect:
-            self._record_delivery(worker.job, Told(failed=failed))
+            self._record_delivery(worker.job, DeliveryResult(failed=failed))
         if worker.cut_off:
             return None
-        self._send_again(worker.job, Told(failed=failed), now, worker.written)
+        self._send_again(worker.job, DeliveryResult(failed=failed), now, worker.written)
         return outcome._replace(detail=f"{outcome.detail}; {IN_DOUBT}", failed=tuple(failed.items()))
 
     def _action_time(self, action: str) -> float:
@@ -494,7 +494,7 @@ class Workers:
                 within = min(saving, max(1.0, effect.seconds))
                 return "save", time_limits.save(saving).killed, base._replace(job="hook", deadline=within)
 
-    def _delivery_result(self, worker: Worker, answer: Told, now: float) -> Outcome | None:
+    def _delivery_result(self, worker: Worker, answer: DeliveryResult, now: float) -> Outcome | None:
         worker.reported = True
         # not asked for by the engine, or of no use to it any more: nobody else keeps what became of it
         if worker.job is not None and (worker.cut_off or not worker.effect):
@@ -519,11 +519,11 @@ class Workers:
             begun=answer.begun,
         )
 
-    def _record_delivery(self, job: TellJob, answer: Told) -> None:
+    def _record_delivery(self, job: TellJob, answer: DeliveryResult) -> None:
         if self._record is not None:
             self._record(job.message, answer, 1)
 
-    def _send_again(self, job: TellJob, answer: Told, now: float, written: float) -> None:
+    def _send_again(self, job: TellJob, answer: DeliveryResult, now: float, written: float) -> None:
         """A channel beyond this machine did not take it; a terminal is gone with whoever sat there.
 
         What nobody took and the engine follows up is its own matter: it sends that to all again.
@@ -535,7 +535,7 @@ class Workers:
         beyond = {name: why for name, why in answer.failed.items() if name in self._beyond}
         self._redeliverer().retry(job, answer._replace(failed=beyond), now, written=written)
 
-    def repeat(self, draft: Draft, answer: Told) -> None:
+    def repeat(self, draft: Draft, answer: DeliveryResult) -> None:
         """Send a message that is not the engine's again, to the channels that did not take it."""
         job = self.message(draft, tuple(answer.failed))
         now = self._host.clock().boot

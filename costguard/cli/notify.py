@@ -154,7 +154,7 @@ def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arriva
     if not names:
         return []
     from costguard.agent import task_words
-    from costguard.notify.job import Draft, TellJob, Told, access
+    from costguard.notify.job import DeliveryResult, Draft, TellJob, access
     from costguard.process.child import first_answer
     from costguard.process.wire import MalformedError, build
 
@@ -176,15 +176,15 @@ def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arriva
     reply = first_answer("notify", [job], SECONDS + START_SECONDS)
     try:
         if reply is None:
-            told = Told(error=f"the worker did not answer within {SECONDS:.0f} s")
+            told = DeliveryResult(error=f"the worker did not answer within {SECONDS:.0f} s")
         else:
-            told = build(Told, reply) if reply else Told(error=ENDED)
+            told = build(DeliveryResult, reply) if reply else DeliveryResult(error=ENDED)
     except MalformedError as error:
-        told = Told(error=f"internal error: malformed answer ({error}); please report it")
+        told = DeliveryResult(error=f"internal error: malformed answer ({error}); please report it")
     return [_arrival(name, told) for name in names]
 
 
-def _arrival(name: str, told: Any) -> Arrival:  # noqa: ANN401 - a Told, whose module is loaded later
+def _arrival(name: str, told: Any) -> Arrival:  # noqa: ANN401 - a DeliveryResult, whose module is loaded later
     failed = told.failed.get(name, "" if name in told.reached else told.error or "the worker did not report on it")
     return Arrival(name, name in told.reached and not failed, told.reached.get(name, ""), failed)
 

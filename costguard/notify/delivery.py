@@ -13,8 +13,8 @@ from costguard.clocks import boot_clock
 from costguard.cloud.access import CloudAccess
 from costguard.masking import mask
 from costguard.notify import secret_urls
-from costguard.notify.delivered import Delivered
-from costguard.notify.job import STORED, Told
+from costguard.notify.delivery_record import DeliveryRecord
+from costguard.notify.job import STORED, DeliveryResult
 from costguard.notify.message import AbsentError, Deliver, DeliveryError, Message
 from costguard.notify.overtaken import Overtaken
 
@@ -54,7 +54,7 @@ class Delivery(NamedTuple):
     message: Message
     settings: Mapping[str, object]
     seconds: float
-    record: Delivered
+    record: DeliveryRecord
     pause: float = 0.0
     picture: "DrawJob | None" = None
     access: CloudAccess | None = None
@@ -69,7 +69,7 @@ def channel_settings(settings: Mapping[str, object], name: str) -> Mapping[str, 
     return found if isinstance(found, Mapping) else {}
 
 
-def deliver(one: Delivery, channels: Sequence[str]) -> Told:
+def deliver(one: Delivery, channels: Sequence[str]) -> DeliveryResult:
     """Try every channel; a channel with several addresses may be among those reached and among those that failed."""
     end = time.monotonic() + one.seconds
     here = [name for name in channels if not channel_settings(one.settings, name)]
@@ -81,11 +81,11 @@ def deliver(one: Delivery, channels: Sequence[str]) -> Told:
         return _together(_here(one, here, end), sending.result())
 
 
-def _together(*parts: Told) -> Told:
+def _together(*parts: DeliveryResult) -> DeliveryResult:
     """What came of several parts of a delivery."""
-    whole = Told()
+    whole = DeliveryResult()
     for part in parts:
-        whole = Told(
+        whole = DeliveryResult(
             {**whole.reached, **part.reached},
             {**whole.failed, **part.failed},
             whole.error or part.error,
@@ -96,7 +96,7 @@ def _together(*parts: Told) -> Told:
     return whole
 
 
-def _beyond(one: Delivery, channels: Mapping[str, Mapping[str, object]], end: float) -> Told:
+def _beyond(one: Delivery, channels: Mapping[str, Mapping[str, object]], end: float) -> DeliveryResult:
     """Send to the addresses of each channel; what fails there is one of them, and costs the others nothing."""
     if one.picture is None:
         return _sent(one, channels, end, None)
@@ -108,7 +108,9 @@ def _beyond(one: Delivery, channels: Mapping[str, Mapping[str, object]], end: fl
         return _sent(one, channels, end, drawing.wait)
 
 
-def _sent(one: Delivery, channels: Mapping[str, Mapping[str, object]], end: float, draw: "Draw | None") -> Told:
+def _sent(
+    one: Delivery, channels: Mapping[str, Mapping[str, object]], end: float, draw: "Draw | None"
+) -> DeliveryResult:
     urls: dict[str, list[str]] = {}
     unread: dict[str, str] = {}
     stored: dict[str, list[str]] = {}
@@ -121,16 +123,16 @@ def _sent(one: Delivery, channels: Mapping[str, Mapping[str, object]], end: floa
             urls[name] = secret_urls.read(reference, os.environ)
         except DeliveryError as error:
             unread[name] = mask(str(error))
-            one.record.over(name, why=unread[name])
+            one.record.done(name, why=unread[name])
     if urls or stored:
         paused = (one.overtaken or Overtaken()).pause(one.pause)
         one, end = one._replace(since=one.since + paused), end + paused
     with ThreadPoolExecutor(1 + len(stored)) as pool:  # a store that hangs holds up nobody else
         asked = [pool.submit(_of_store, one, reference, names, end, draw) for reference, names in stored.items()]
-        return _together(Told(failed=unread), _to(one, urls, end, draw), *(part.result() for part in asked))
+        return _together(DeliveryResult(failed=unread), _to(one, urls, end, draw), *(part.result() for part in asked))
 
 
-def _of_store(one: Delivery, reference: str, names: Sequence[str], end: float, draw: "Draw | None") -> Told:
+def _of_store(one: Delivery, reference: str, names: Sequence[str], end: float, draw: "Draw | None") -> DeliveryResult:
     """The same for the channels whose addresses are one secret of the cloud, which is read once."""
     try:
         urls = secret_urls.read_stored(reference, one.access, (end - time.monotonic()) * STORED_SHARE)
@@ -141,13 +143,13 @@ def _of_store(one: Delivery, reference: str, names: Sequence[str], end: float, d
     else:
         return _to(one, dict.fromkeys(names, urls), end, draw)
     for name in names:
-        one.record.over(name, why=why)
-    return Told(failed=dict.fromkeys(names, why))
+        one.record.done(name, why=why)
+    return DeliveryResult(failed=dict.fromkeys(names, why))
 
 
-def _to(one: Delivery, urls: Mapping[str, list[str]], end: float, draw: "Draw | None") -> Told:
+def _to(one: Delivery, urls: Mapping[str, list[str]], end: float, draw: "Draw | None") -> DeliveryResult:
     if not urls:
-        return Told()
+        return DeliveryResult()
     try:
         from costguard.notify import remote  # 33 MB, for those who have such channels
 
@@ -162,11 +164,11 @@ def _to(one: Delivery, urls: Mapping[str, list[str]], end: float, draw: "Draw | 
         )
     except Exception as error:  # noqa: BLE001 - a broken library must not keep the channels of this machine from being tried
         why = mask(f"apprise cannot be used: {type(error).__name__}: {error}")[:300]
-        return Told(failed=dict.fromkeys(urls, f"{why} (reinstall costguard in its environment)"))
+        return DeliveryResult(failed=dict.fromkeys(urls, f"{why} (reinstall costguard in its environment)"))
     return _together(*(_of_channel(name, sent) for name, sent in outcomes.items()))
 
 
-def _of_channel(name: str, sent: "Sequence[Sent]") -> Told:
+def _of_channel(name: str, sent: "Sequence[Sent]") -> DeliveryResult:
     """What came of the addresses of one channel."""
     notes = [one.note for one in sent if one.note and not one.trouble]
     took = [one.service for one in sent if not one.trouble]
@@ -178,7 +180,7 @@ def _of_channel(name: str, sent: "Sequence[Sent]") -> Told:
     ]
     dates = [one.at for one in sent if one.at is not None]
     wait = max(0.0, max(one.until for one in sent) - boot_clock())  # others took their time: what is left of it
-    return Told(
+    return DeliveryResult(
         {name: ", ".join(took) + (f" ({'; '.join(dict.fromkeys(notes))})" if notes else "")} if took else {},
         {name: "; ".join(lost)} if lost else {},
         answered={name: max(dates)} if dates else {},
@@ -186,7 +188,7 @@ def _of_channel(name: str, sent: "Sequence[Sent]") -> Told:
     )
 
 
-def _here(one: Delivery, channels: Sequence[str], end: float) -> Told:
+def _here(one: Delivery, channels: Sequence[str], end: float) -> DeliveryResult:
     """Try the channels of this machine, each with its share of what is left of the time."""
     reached: dict[str, str] = {}
     failed: dict[str, str] = {}
@@ -198,14 +200,14 @@ def _here(one: Delivery, channels: Sequence[str], end: float) -> Told:
         one.record.await_turn(name, 0, one.since)
         end += time.monotonic() - begun
         if (name, 0) in one.record.spared:
-            one.record.over(name, 0)
+            one.record.done(name, 0)
             continue
         if whom := one.record.here(name, boot_clock()):
-            one.record.had(name, 0, whom)
+            one.record.already_taken(name, 0, whom)
             reached[name] = whom
             continue
         share = max(0.05, (end - time.monotonic()) / (len(channels) - number))
-        one.record.left(name, 0)
+        one.record.asked(name, 0)
         try:
             channel: Deliver = importlib.import_module(LOCAL_CHANNELS[name]).deliver
             signal.setitimer(signal.ITIMER_REAL, share)
@@ -226,8 +228,8 @@ def _here(one: Delivery, channels: Sequence[str], end: float) -> Told:
         if name in reached:
             one.record.keep(name, 0, reached[name])
         else:
-            one.record.over(name, 0, failed.get(name) or absent[name])
-    return Told(reached, failed, answered=answered, absent=absent)
+            one.record.done(name, 0, failed.get(name) or absent[name])
+    return DeliveryResult(reached, failed, answered=answered, absent=absent)
 
 
 def _too_late(_number: int, _frame: FrameType | None) -> None:

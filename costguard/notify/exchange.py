@@ -21,8 +21,8 @@ import requests
 from urllib3.exceptions import NewConnectionError
 
 from costguard.clocks import boot_clock
-from costguard.notify.left_alone import LONGEST_WAIT_SECONDS, LeftAlone
 from costguard.notify.overtaken import Overtaken
+from costguard.notify.retry_after import LONGEST_WAIT_SECONDS, RetryAfter
 
 PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 """Answers of HTTP after which the same message may be taken."""
@@ -67,7 +67,7 @@ class Exchange(threading.local):
     ``code`` is the service's own name for what is wrong, ``end`` the moment of the monotonic clock until which there is time.
     ``unanswered``: a request was sent that may have arrived, and nobody said what became of it. ``answered_at``: the date of the
     last answer, of any of this thread's tries. ``not_before``: the moment of the boot clock until which the service wants to be left alone,
-    as this thread has heard, and others (``left_alone``). ``goodbye``: a mail session ends. ``overtaken`` ends every wait. ``asking``: called before
+    as this thread has heard, and others (``retry_after``). ``goodbye``: a mail session ends. ``overtaken`` ends every wait. ``asking``: called before
     each try; ``refused``: after one that may be repeated, with why.
     """
 
@@ -81,14 +81,14 @@ class Exchange(threading.local):
     unanswered: bool = False
     answered_at: float | None = None
     not_before: float = 0.0
-    left_alone: LeftAlone
+    retry_after: RetryAfter
     goodbye: bool = False
     end: float = float("inf")
     overtaken: Overtaken
 
     def __init__(self) -> None:
         self.overtaken = Overtaken()
-        self.left_alone = LeftAlone()
+        self.retry_after = RetryAfter()
         self.asking: Callable[[], object] = lambda: None
         self.refused: Callable[[str], object] = lambda _why: None
         self.begin("", float("inf"))
@@ -101,7 +101,7 @@ class Exchange(threading.local):
     @property
     def wait(self) -> float:
         """Seconds for which the service wants to be left alone from now on."""
-        self.not_before = max(self.not_before, self.left_alone.until)
+        self.not_before = max(self.not_before, self.retry_after.until)
         return max(0.0, self.not_before - boot_clock())
 
     @property
@@ -124,7 +124,7 @@ class Exchange(threading.local):
         if response.status_code in PASSING:
             asked = asked_to_wait(response.headers.get("Retry-After") or _wait_in(_answer_of(response)), time.time())
             self.not_before = max(self.not_before, boot_clock() + asked)
-            self.left_alone.keep(self.not_before if asked else 0.0)
+            self.retry_after.keep(self.not_before if asked else 0.0)
 
 
 exchange = Exchange()

@@ -142,7 +142,7 @@ IN_DOUBT = "it may have arrived"
 NOT_SENT = "it was not sent"
 """How it ends in words why a message did not leave."""
 
-OVER = "not sent again, its time is over"
+EXPIRED = "not sent again, its time is over"
 """What became of a message whose moment has passed before it could be told."""
 
 STOP_TRYING = b'{"overtaken":true}'
@@ -158,8 +158,8 @@ HELD_BACK = "held back for "
 """How the reason begins for which a message was kept on purpose; it counts as told."""
 
 
-class Told(NamedTuple):
-    """Who was reached, by channel, and why other channels failed.
+class DeliveryResult(NamedTuple):
+    """Whom a message reached, by channel, and why other channels failed.
 
     ``answered``: the date at which each channel answered. ``waits``: the seconds from now for which a service wants to be left
     alone, by channel. ``beside``: facts that the message got where it was written. ``absent``: why channels led to nobody, which is

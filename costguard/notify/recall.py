@@ -15,23 +15,23 @@ from typing import NamedTuple
 from costguard.clocks import boot_clock
 from costguard.history import FILE, query
 from costguard.history.query import Event, HistoryError
-from costguard.notify.delivered import (
-    BACK,
+from costguard.notify.delivery_record import (
+    ALREADY_TAKEN,
+    ASKED,
     BEGUN,
+    DONE,
     DUE,
     ENDED,
     FILES_KEPT,
     FIRST_TRY,
     FOLDER,
-    HAD,
-    LEFT,
-    OVER,
+    NOT_TAKEN,
     TRIES_SECONDS,
     record_of,
     rows_of,
     write_row,
 )
-from costguard.notify.job import IN_DOUBT, NOT_SENT, Draft, RecallJob, Told
+from costguard.notify.job import IN_DOUBT, NOT_SENT, DeliveryResult, Draft, RecallJob
 from costguard.parent import end_with_parent
 from costguard.process.worker import say, serve
 
@@ -39,10 +39,10 @@ from costguard.process.worker import say, serve
 def main() -> int:
     """Say what is known of one message, or of each delivery that was cut off."""
     end_with_parent()
-    return serve(RecallJob, recall, lambda error: Told(error=error))
+    return serve(RecallJob, recall, lambda error: DeliveryResult(error=error))
 
 
-def recall(job: RecallJob) -> Told | None:
+def recall(job: RecallJob) -> DeliveryResult | None:
     """Of the one message that is asked for, or of all, one answer each; whatever is told is over from then on."""
     if job.message is not None:
         path = record_of(job.runtime, job.message)
@@ -53,7 +53,7 @@ def recall(job: RecallJob) -> Told | None:
     return None
 
 
-def unkept(job: RecallJob) -> Iterator[Told]:
+def unkept(job: RecallJob) -> Iterator[DeliveryResult]:
     """What became of each message of which the history does not say it, and of what began before this question."""
     kept, seen = _kept(job), set[str]()
     for delivery, path in _all_deliveries(job):
@@ -67,7 +67,7 @@ def unkept(job: RecallJob) -> Iterator[Told]:
         message = Draft(str(event.data.get("effect")), str(event.data.get("name")), facts={"incident": event.incident})
         known = _is_over(record_of(job.runtime, message), message) and not _is_older(job, event.wall)
         beside = {"id": message.id, "kind": message.kind, **message.facts}
-        yield Told(error=f"{job.why}; {NOT_SENT if known else IN_DOUBT}", beside=beside)
+        yield DeliveryResult(error=f"{job.why}; {NOT_SENT if known else IN_DOUBT}", beside=beside)
 
 
 NEWEST_EVENTS = 5000
@@ -155,9 +155,9 @@ class _Delivery:
         """Whether it is of another story, or of another boot, whose clock may be ahead: the history was not asked about it."""
         return not 0.0 <= boot_clock() - self.begun < TRIES_SECONDS
 
-    def fate(self, why: str, *, known: bool) -> Told:
+    def fate(self, why: str, *, known: bool) -> DeliveryResult:
         """What became of it at each channel; ``known``: it could have been written down."""
-        told = Told(begun=self.begun)
+        told = DeliveryResult(begun=self.begun)
         for name in self._channels:
             of_channel = [one for (channel, _), one in sorted(self._addresses.items()) if channel == name]
             took = [one.words for one in of_channel if one.step == TAKEN]
@@ -172,7 +172,7 @@ class _Delivery:
 
 def _why(one: _Address, why: str) -> str:
     """Why an address has not got the message, or nobody knows; empty where it has, or was to get nothing."""
-    if one.step in {DUE, LEFT}:
+    if one.step in {DUE, ASKED}:
         return f"{why}; {NOT_SENT if one.step == DUE else IN_DOUBT}"
     return "" if one.step == TAKEN else one.words
 
@@ -204,9 +204,9 @@ def _deliveries(path: str, job: RecallJob) -> dict[str, _Delivery]:
                 found[whom] = _Delivery(message, tuple(str(channel) for channel in channels), moment, date, named)
             elif number == ENDED:
                 found[whom].ended = True
-            elif number in {DUE, LEFT, BACK, OVER, HAD}:
+            elif number in {DUE, ASKED, NOT_TAKEN, DONE, ALREADY_TAKEN}:
                 where, address, *words = more
-                found[whom].step(TAKEN if number == HAD else number, where, address, *words)
+                found[whom].step(TAKEN if number == ALREADY_TAKEN else number, where, address, *words)
     return found
 
 

@@ -20,15 +20,15 @@ from apprise.attachment.memory import AttachMemory
 from apprise.manager_plugins import NotificationManager
 
 from costguard.masking import mask
-from costguard.notify.delivered import Delivered
+from costguard.notify.delivery_record import DeliveryRecord
 from costguard.notify.exchange import LEAST_SECONDS, exchange, watch
 from costguard.notify.failure import MAY_HAVE_ARRIVED, failure
 from costguard.notify.fitting import fitted
 from costguard.notify.job import Draft
-from costguard.notify.left_alone import LeftAlone
 from costguard.notify.markup import to_html, to_markdown
 from costguard.notify.message import Message
 from costguard.notify.overtaken import OVERTAKEN, Overtaken
+from costguard.notify.retry_after import RetryAfter
 from costguard.notify.terminal import clean
 from costguard.report.picture import Picture
 
@@ -334,7 +334,7 @@ def deliver(
     draw: Callable[[float], Picture] | None = None,
     *,
     overtaken: Overtaken,
-    record: Delivered | None = None,
+    record: DeliveryRecord | None = None,
     since: float = 0.0,
 ) -> dict[str, list[Sent]]:
     """Send to every address of every channel at the same time; what had come of each by ``end``, or as much later as it waited for its turn.
@@ -346,7 +346,7 @@ def deliver(
     with _one_at_a_time:
         _ready()
     message = message._replace(title=harmless(message.title), body=harmless(message.body))
-    record = record or Delivered("", Draft(message.id, message.kind), again=False)
+    record = record or DeliveryRecord("", Draft(message.id, message.kind), again=False)
     found: dict[tuple[str, int], Sent] = {}
     late: dict[tuple[str, int], Sent] = {}
     threads: list[threading.Thread] = []
@@ -354,13 +354,13 @@ def deliver(
 
     def begin(key: tuple[str, int], url: str, plugin: Plugin | None, picture: bytes = b"", note: str = "") -> None:
         def asking() -> None:
-            record.left(*key)
+            record.asked(*key)
             late[key] = _late(plugin)
 
         def one() -> None:
             exchange.asking = asking
-            exchange.refused = functools.partial(record.back, *key)
-            exchange.left_alone = LeftAlone(record.runtime, *key)
+            exchange.refused = functools.partial(record.not_taken, *key)
+            exchange.retry_after = RetryAfter(record.runtime, *key)
             exchange.overtaken = overtaken
             sent = _in_turn(record, key, (since, end), lambda until: _one(message, url, plugin, until, picture, note))
             if sent is None:
@@ -377,7 +377,7 @@ def deliver(
             key = (name, number)
             if (taken := record.taken.get(key)) is not None:
                 found[key] = Sent(taken.whom, at=taken.at)
-                record.had(*key, taken.whom)
+                record.already_taken(*key, taken.whom)
                 continue
             plugin = _plugin(url, record.first_id)
             record.due(*key)
@@ -399,17 +399,17 @@ def deliver(
 
 
 def _in_turn(
-    record: Delivered, key: tuple[str, int], times: tuple[float, float], ask: Callable[[float], Sent]
+    record: DeliveryRecord, key: tuple[str, int], times: tuple[float, float], ask: Callable[[float], Sent]
 ) -> Sent | None:
     """What came of an address, which has all of the time from its turn on; None where it has read enough by then."""
     (since, end), begun = times, time.monotonic()
     record.await_turn(*key, since)
     if key in record.spared:
-        record.over(*key)
+        record.done(*key)
         return None
     sent = ask(end + time.monotonic() - begun)
     if sent.trouble:
-        record.over(*key, why=sent.why)
+        record.done(*key, why=sent.why)
         return sent._replace(at=exchange.answered_at)
     record.keep(*key, sent.service)
     return sent._replace(at=time.time())

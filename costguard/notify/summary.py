@@ -12,7 +12,7 @@ from costguard.history.store import LONG_KEPT_SECONDS
 from costguard.money import rate
 from costguard.notify.facts import number
 from costguard.notify.job import Draft
-from costguard.notify.when import next_due
+from costguard.notify.schedule import next_due
 
 STAMP = "summary.json"
 """The file in the state directory that says until when people were told."""

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from costguard.clocks import boot_clock
 from costguard.notify import compose, login
-from costguard.notify.delivered import Delivered
 from costguard.notify.delivery import Delivery, channel_settings, deliver
-from costguard.notify.job import LEAVE_NOW, SPARED, UNASKED, Draft, TellJob, Told, overtaken_drafts
+from costguard.notify.delivery_record import DeliveryRecord
+from costguard.notify.job import LEAVE_NOW, SPARED, UNASKED, DeliveryResult, Draft, TellJob, overtaken_drafts
 from costguard.notify.message import Message
 from costguard.notify.overtaken import Overtaken
 from costguard.notify.processes import found_processes
@@ -38,14 +38,14 @@ ORPHAN = "the agent that asked for it is gone"
 def main() -> int:
     """Deliver one message over every channel."""
     end_with_parent()
-    return serve(TellJob, _tell_unless_overtaken, lambda error: Told(error=error))
+    return serve(TellJob, _tell_unless_overtaken, lambda error: DeliveryResult(error=error))
 
 
-def _tell_unless_overtaken(job: TellJob) -> Told:
+def _tell_unless_overtaken(job: TellJob) -> DeliveryResult:
     """One more line from the guard says that a later message contradicts this one."""
     # it was killed before this process was to end with it: the next one tells the same
     if job.guard and os.getppid() != job.guard:
-        return Told(error=ORPHAN)
+        return DeliveryResult(error=ORPHAN)
     overtaken = Overtaken(again=job.again)
 
     def hear() -> None:
@@ -56,7 +56,7 @@ def _tell_unless_overtaken(job: TellJob) -> Told:
     return tell(job, overtaken)
 
 
-def tell(job: TellJob, overtaken: Overtaken) -> Told:
+def tell(job: TellJob, overtaken: Overtaken) -> DeliveryResult:
     """Compose and deliver a message; when a first try reaches nobody, the text goes to the journal."""
     draft, now = job.message, boot_clock()
     made_here = draft.kind == "summary" and draft.title is None  # else it was made before, and somebody missed it
@@ -65,7 +65,7 @@ def tell(job: TellJob, overtaken: Overtaken) -> Told:
 
         found = summary.due(draft, time.time())
         if found is None:
-            return Told()
+            return DeliveryResult()
         draft = summary.begun(found._replace(id=summary.name_of(found, time.time())), _has_takers(job))
     beside = found_processes(draft, job.settings)
     message = written(draft._replace(facts={**beside, **draft.facts}), str(job.settings.get("hold_url") or ""))
@@ -74,7 +74,7 @@ def tell(job: TellJob, overtaken: Overtaken) -> Told:
     asked = {name for name in job.channels if wants(channel_settings(job.settings, name), message, takes_back)}
     instead = {name: rows for name in job.channels if name not in asked and (rows := _missed(job, name))}
     channels = [name for name in job.channels if name in asked or name in instead]
-    unasked = Told({UNASKED: f"nobody asked for messages of this kind ({message.kind}, {message.level})"})
+    unasked = DeliveryResult({UNASKED: f"nobody asked for messages of this kind ({message.kind}, {message.level})"})
     if job.channels and not channels and message.kind != "warning":
         return unasked
     leave = any(channel_settings(job.settings, name) for name in channels)
@@ -83,7 +83,7 @@ def tell(job: TellJob, overtaken: Overtaken) -> Told:
     runtime, again = str(job.settings.get("runtime") or ""), job.again or draft.kind == "summary"
     after = {name: _before(job, name) for name in channels} if job.after else {}
     text = (message.title, _without_link(job, draft, message))
-    record = Delivered(
+    record = DeliveryRecord(
         runtime, draft, again=again, wanted=wanted, channels=channels, instead=instead, after=after, text=text
     )
     delivery = Delivery(message, job.settings, job.deadline, record, job.pause, picture, job.access)
@@ -92,7 +92,7 @@ def tell(job: TellJob, overtaken: Overtaken) -> Told:
     told = deliver(delivery, channels)._replace(begun=record.begun if runtime else 0.0)
     record.ended()
     if record.spared and not (told.reached or told.failed or told.error):
-        return (Told({UNASKED: f"{SPARED} ({draft.kind})"}) if asked else unasked)._replace(begun=told.begun)
+        return (DeliveryResult({UNASKED: f"{SPARED} ({draft.kind})"}) if asked else unasked)._replace(begun=told.begun)
     told = among_those_present(told, draft.kind)
     beyond = [name for name in channels if channel_settings(job.settings, name)]
     if told.arrived(beyond):
@@ -104,7 +104,7 @@ def tell(job: TellJob, overtaken: Overtaken) -> Told:
     return told._replace(beside=beside)
 
 
-def among_those_present(told: Told, kind: str) -> Told:
+def among_those_present(told: DeliveryResult, kind: str) -> DeliveryResult:
     """What came of a message once channels that led to nobody are left out: they failed only where there was no other.
 
     What happened to a task after its end has nobody left in it to hear; a warning that nobody heard stays one.
@@ -115,7 +115,7 @@ def among_those_present(told: Told, kind: str) -> Told:
         return told._replace(absent={})
     if "task" in told.absent and kind != "warning":
         unheard = {UNASKED: f"nobody is left to hear it: {told.absent['task']}"}
-        return Told(unheard, answered=told.answered, begun=told.begun)
+        return DeliveryResult(unheard, answered=told.answered, begun=told.begun)
     return told._replace(failed=told.absent, absent={})
 
 
@@ -165,7 +165,7 @@ def _gets(job: TellJob, name: str, one: Draft) -> bool:
 def _has_takers(job: TellJob) -> Callable[[Draft], bool]:
     """Whether somebody has taken a message, as an earlier worker wrote it down."""
     runtime = str(job.settings.get("runtime") or "")
-    return lambda draft: bool(Delivered(runtime, draft, again=True).taken)
+    return lambda draft: bool(DeliveryRecord(runtime, draft, again=True).taken)
 
 
 def wants(channel: Mapping[str, object], message: Message, takes_back: str = "") -> bool:
@@ -185,7 +185,7 @@ def wants(channel: Mapping[str, object], message: Message, takes_back: str = "")
     return LEVELS.index(level) >= LEVELS.index(str(lowest))
 
 
-def reached_nobody(message: Message, told: Told) -> None:
+def reached_nobody(message: Message, told: DeliveryResult) -> None:
     """Write the message to standard error, which is the guard's journal, for a later reader."""
     why = "; ".join(f"{name}: {reason}" for name, reason in told.failed.items()) or "no channel is configured"
     only = "; ".join(f"{name}: {whom}" for name, whom in told.reached.items())

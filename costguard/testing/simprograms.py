@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from costguard.config.job import Configured
 from costguard.engine.policy import REPEATABLE
 from costguard.host.files import COMMITMENTS
-from costguard.notify.job import IN_DOUBT, Told
+from costguard.notify.job import IN_DOUBT, DeliveryResult
 from costguard.notify.processes import KINDS
 from costguard.process.wire import to_line
 from costguard.process.worker import Done
@@ -418,17 +418,21 @@ class Notifier(Program):
         delay = 4.0 if self.fault == "slow" else self.soon(0.2, 2.0)
         delivered = self.fault != "fail"
         if delivered and self.job.get("again") and message["id"] in self.world.taken:  # whoever has it is spared
-            self.write(delay, to_line(Told(dict.fromkeys(channels, "1 terminal (pts/0)"))))
+            self.write(delay, to_line(DeliveryResult(dict.fromkeys(channels, "1 terminal (pts/0)"))))
             self.end(delay + 0.01)
             return
         self.host.later(self.child, delay, lambda: self.arrives(message, delivered=delivered))
         reached = dict.fromkeys(channels, "1 terminal (pts/0)")
-        fate = Told(reached) if delivered else Told(failed=dict.fromkeys(channels, "no terminal takes it"))
+        fate = (
+            DeliveryResult(reached)
+            if delivered
+            else DeliveryResult(failed=dict.fromkeys(channels, "no terminal takes it"))
+        )
         fate = fate._replace(beside=HELD_BY if message["kind"] in KINDS else {})
         if self.fault == "partly":  # one channel takes it, and the others do not
             lost = dict.fromkeys(channels[1:], "HTTP 503")
             made = {"id": "summary-1", "title": "what it did", "body": "in a day"}
-            fate = Told({channels[0]: "JSON"}, lost, beside=made if message["kind"] == "summary" else {})
+            fate = DeliveryResult({channels[0]: "JSON"}, lost, beside=made if message["kind"] == "summary" else {})
         if self.fault == "die_after":  # people got it, and the guard does not hear so
             self.end(delay + 0.01, -9)
             return
@@ -449,7 +453,7 @@ class Recaller(Program):
         """Of one message nobody knows; of those of a killed guard there is nothing to say."""
         message, why = self.job.get("message"), f"{self.job['why']}; {IN_DOUBT}"
         if message is not None:
-            self.write(0.05, to_line(Told(failed=dict.fromkeys(self.job.get("channels", ()), why))))
+            self.write(0.05, to_line(DeliveryResult(failed=dict.fromkeys(self.job.get("channels", ()), why))))
         self.end(0.06)
 
 

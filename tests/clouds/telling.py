@@ -59,7 +59,7 @@ def chat() -> Iterator[Chat]:
         thread.join()
 
 
-class Told(NamedTuple):
+class DeliveryResult(NamedTuple):
     """What the worker answered, whatever it printed, and how long it took (seconds)."""
 
     reached: Mapping[str, str]
@@ -77,7 +77,7 @@ def tell(
     environ: Mapping[str, str],
     deadline: float = 25.0,
     sysfs: str = "",
-) -> Told:
+) -> DeliveryResult:
     """A warning over channels with these references, from a machine whose files are below ``root``."""
     files = {"procfs": f"{root}/proc", "sysfs": sysfs or f"{root}/sys"}
     access = {"providers": providers, "cloud": dict(cloud), "host": files}
@@ -96,4 +96,4 @@ def tell(
     printed = (done.stdout + done.stderr).decode()
     answer = {"reached": {}, "failed": {}, **json.loads(done.stdout)}
     assert CANARY not in printed, printed
-    return Told(answer["reached"], answer["failed"], printed, time.monotonic() - began)
+    return DeliveryResult(answer["reached"], answer["failed"], printed, time.monotonic() - began)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from costguard.config.paths import resolve
-from costguard.notify.delivered import FOLDER
+from costguard.notify.delivery_record import FOLDER
 
 from .conftest import Agent
 

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple
 import pytest
 
 from costguard.config.paths import resolve
-from costguard.notify.delivered import FOLDER
+from costguard.notify.delivery_record import FOLDER
 from tests.faults.receivers import PATIENCE, Receivers, Step
 
 from .conftest import Agent

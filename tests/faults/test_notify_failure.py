@@ -19,8 +19,8 @@ import trustme
 
 from costguard.clocks import boot_clock
 from costguard.notify.exchange import asked_to_wait
-from costguard.notify.left_alone import LONGEST_WAIT_SECONDS, LeftAlone
 from costguard.notify.remote import patience
+from costguard.notify.retry_after import LONGEST_WAIT_SECONDS, RetryAfter
 from tests.faults.services import Answer, Asked, Services, as_json
 
 TOKEN = "c4n4ry77c4n4ry77c4n4ry77"
@@ -123,7 +123,7 @@ def test_a_message_waits_within_its_time_for_a_service_that_another_one_found_bu
     """Whichever guard sent that one: the file is all that is left of it."""
     with Services(tmp_path, {"discord.com": lambda _asked, _before: Answer(204)}) as services:
         until = boot_clock() + 5.0
-        LeftAlone(str(tmp_path), "discord").keep(until)
+        RetryAfter(str(tmp_path), "discord").keep(until)
         late, _ = tell(tmp_path, {"discord": DISCORD}, services.environment)
         assert late["reached"] == {"discord": "Discord"}
         assert services.asked[0].at >= until - boot_clock() + time.monotonic()
@@ -134,7 +134,7 @@ def test_a_delivery_under_way_heeds_what_another_one_was_asked_for(tmp_path: Pat
 
     def discord(_asked: Asked, before: int) -> Answer:
         if before == 0:
-            LeftAlone(str(tmp_path), "discord").keep(boot_clock() + 5.0)  # as the other delivery does
+            RetryAfter(str(tmp_path), "discord").keep(boot_clock() + 5.0)  # as the other delivery does
             return Answer(503)
         return Answer(204)
 

@@ -15,9 +15,9 @@ import requests
 from costguard.history import FILE, store
 from costguard.history.job import Batch, MachineMinute
 from costguard.notify import summary
-from costguard.notify.delivered import FOLDER
+from costguard.notify.delivery_record import FOLDER
 from costguard.notify.exchange import Exchange
-from costguard.notify.left_alone import LONGEST_WAIT_SECONDS
+from costguard.notify.retry_after import LONGEST_WAIT_SECONDS
 from tests.faults.receivers import PATIENCE, Receivers, Step
 
 DAY, HOUR = 86400.0, 3600.0

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from costguard.clocks import boot_clock
-from costguard.notify.delivered import EARLIER_SECONDS, LONGEST_TURN_SECONDS, Delivered
+from costguard.notify.delivery_record import EARLIER_SECONDS, LONGEST_TURN_SECONDS, DeliveryRecord
 from costguard.notify.job import LEAVE_NOW, Draft
 from tests.faults.services import Answer, Asked, Services
 from tests.faults.test_notify_failure import DISCORD, SNS, SNS_HOST, tell
@@ -159,7 +159,7 @@ def test_what_was_refused_is_waited_for_no_longer(tmp_path: Path) -> None:
         made.ended(made.begin(1, "acting", ACTING))
         made.ended(made.begin(2, "done", DONE, made.draft(1, "acting")))
         assert made.chat.titles == [ACTING, DONE]
-    record = Delivered(
+    record = DeliveryRecord(
         str(tmp_path), Draft("m2", "done", facts=OF_INCIDENT), again=False,
         after={"team": [Draft("m1", "acting", facts=OF_INCIDENT)]},
     )  # fmt: skip

@@ -16,7 +16,7 @@ import pytest
 
 from costguard.clocks import boot_clock
 from costguard.notify.job import STOP_TRYING
-from costguard.notify.left_alone import LeftAlone
+from costguard.notify.retry_after import RetryAfter
 
 PATIENCE = 60.0
 
@@ -106,7 +106,7 @@ def test_no_further_try_of_what_a_later_message_contradicts(tmp_path: Path, wait
 def test_what_has_not_left_yet_does_not(tmp_path: Path, again: bool) -> None:
     """A further try that is still made ready, or one that waits because its service wants to be left alone."""
     if not again:
-        LeftAlone(str(tmp_path), "team").keep(boot_clock() + 20.0)
+        RetryAfter(str(tmp_path), "team").keep(boot_clock() + 20.0)
     with Busy() as server, telling(tmp_path, server) as worker:
         write(worker, job(tmp_path, again=again) + STOP_TRYING + b"\n")
         assert "a later message says how it stands" in answer(worker)["failed"]["team"]

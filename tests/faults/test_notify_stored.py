@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clouds.telling import CANARY, Chat, Told, chat, tell
+from tests.clouds.telling import CANARY, Chat, DeliveryResult, chat, tell
 
 EXAMPLE = Path(__file__).parents[1] / "contract" / "example"
 
@@ -51,7 +51,9 @@ class Cloud:
         (folder / "proc").mkdir()
         self.folder, self.service = folder, service
 
-    def tell(self, kind: str = "WithStore", *, deadline: float = 25.0, cloud: str = "kept", **channels: str) -> Told:
+    def tell(
+        self, kind: str = "WithStore", *, deadline: float = 25.0, cloud: str = "kept", **channels: str
+    ) -> DeliveryResult:
         path = os.pathsep.join((str(self.folder), str(EXAMPLE), *sys.path))
         places = {"PYTHONPATH": path, "ASKED": str(self.folder / "asked"), "ADDRESS": self.service.address}
         found = [f"kept=kept_cloud:{kind}"]

@@ -21,7 +21,7 @@ from costguard.history.job import Batch
 from costguard.host.ports import Instant
 from costguard.notify import summary
 from costguard.notify.compose import Text
-from costguard.notify.delivered import STEPS
+from costguard.notify.delivery_record import STEPS
 from costguard.notify.job import Draft
 from costguard.notify.worker import written
 from costguard.process.wire import build

@@ -14,7 +14,7 @@ from costguard_aws import PROVIDER
 from costguard_aws.secret_store import SecretStore
 from costguard_aws.testing import FakeMachine, Kept
 from tests.clouds.aws.conftest import Launch
-from tests.clouds.telling import CANARY, NO_PLACE, Told, chat, tell
+from tests.clouds.telling import CANARY, NO_PLACE, DeliveryResult, chat, tell
 
 PAGE = Path(__file__).parents[3] / "docs" / "clouds-aws.md"
 ARN = "arn:aws:secretsmanager:eu-west-1:123456789012:secret:team-a1B2c3"
@@ -36,7 +36,7 @@ def refused(here: FakeMachine, name: str = "team", within: float = 8.0) -> Cloud
     return caught.value
 
 
-def told(here: FakeMachine, **channels: str) -> Told:
+def told(here: FakeMachine, **channels: str) -> DeliveryResult:
     return tell(channels, ["aws=costguard_aws"], {}, here.root, environ=here.environ())
 
 

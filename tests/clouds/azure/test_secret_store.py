@@ -9,7 +9,7 @@ from costguard.cloud.api import CloudError, Identity, Site
 from costguard_azure import PROVIDER, secret_store
 from costguard_azure.secret_store import SecretStore
 from costguard_azure.testing import FakeAzure
-from tests.clouds.telling import CANARY, NO_PLACE, Told, chat, tell
+from tests.clouds.telling import CANARY, NO_PLACE, DeliveryResult, chat, tell
 
 PAGE = Path(__file__).parents[3] / "docs" / "clouds-azure.md"
 NAME = "vault-1/team"
@@ -27,7 +27,7 @@ def refused(azure: FakeAzure, name: str = NAME, within: float = 8.0) -> CloudErr
     return caught.value
 
 
-def told(azure: FakeAzure, **channels: str) -> Told:
+def told(azure: FakeAzure, **channels: str) -> DeliveryResult:
     cloud = {"metadata_endpoint": azure.settings["metadata_endpoint"], "azure": {"store_endpoint": azure.vault_url}}
     return tell(channels, ["azure=costguard_azure"], cloud, azure.folder, environ=azure.environ)
 

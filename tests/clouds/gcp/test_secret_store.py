@@ -12,7 +12,7 @@ from costguard_gcp.secret_store import SecretStore
 from costguard_gcp.testing import SecretApi
 from costguard_gcp.testing.secret_store import BUSY, DENIED, DISABLED, NO_VERSION, Refusal
 from tests.clouds.gcp.conftest import World
-from tests.clouds.telling import CANARY, NO_PLACE, Told, chat, tell
+from tests.clouds.telling import CANARY, NO_PLACE, DeliveryResult, chat, tell
 
 PAGE = Path(__file__).parents[3] / "docs" / "clouds-gcp.md"
 TEAM = "projects/ml-project/secrets/team"
@@ -38,7 +38,7 @@ def refused(world: World, name: str = "team", within: float = 8.0) -> CloudError
     return caught.value
 
 
-def told(world: World, store: SecretApi, **channels: str) -> Told:
+def told(world: World, store: SecretApi, **channels: str) -> DeliveryResult:
     site = world.site()
     cloud = {
         "metadata_endpoint": world.metadata.url,

@@ -22,7 +22,7 @@ BOOTED = 20.0
 FOREVER = Phase(9**9, 0.0)
 
 
-class Told(Watch):
+class DeliveryResult(Watch):
     """When people were warned, and when that was taken back."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ def life(
     script: list[Phase], until: float, stall: tuple[float, float] | None = None, interval: float = 10.0
 ) -> dict[str, float]:
     """A guard on a machine without an energy counter: when it said what first."""
-    watch = Told()
+    watch = DeliveryResult()
     host = SimHost(Machine(gpus=2, script=script, counters=False, ring=16.0), seed=3, until=until, watch=watch)
     if stall is not None:
         host.world.at(stall[0], lambda: host.stall(stall[1]))
@@ -65,7 +65,7 @@ def test_work_that_was_told_while_the_guard_stood_still_counts(stall: float) -> 
 
 def test_work_that_waits_behind_an_answer_that_came_too_late_is_heard_first() -> None:
     """A deadline goes by a GPU that cannot be read: a guard that stood still hears all that was written meanwhile before it decides."""
-    watch = Told()
+    watch = DeliveryResult()
     script = [Phase(1400.0, 0.0), Phase(9000.0, 0.9)]
     host = SimHost(Machine(gpus=1, script=script, counters=False, ring=180.0), seed=3, watch=watch)
     settings = effective(interval=60.0, kill_action="command", mode="live", lifetime=1500.0, unused_after=None)

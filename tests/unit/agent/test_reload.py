@@ -126,7 +126,7 @@ def test_a_plan_that_waits_for_its_moment_does_not_outlive_its_configuration(
     assert plans.asked == asked
 
 
-class Told(Watch):
+class DeliveryResult(Watch):
     """What people are told, and when it acts."""
 
     def __init__(self) -> None:
@@ -143,7 +143,7 @@ class Told(Watch):
 @pytest.mark.parametrize("changed", [False, True])
 def test_a_reload_that_changes_nothing_leaves_a_countdown_alone(changed: bool) -> None:
     """Whoever asks for one twice, or a tool that asks each day, must not keep the machine up. Another channel is a change: it was not warned."""
-    told = Told()
+    told = DeliveryResult()
     rules = effective(mode="live", kill_action="command", kill_duration=600.0, grace=600.0)
     host = SimHost(Machine(gpus=1, script=[Phase(300.0, 0.9)]), seed=3, until=1700.0, watch=told)
     host.world.configuration = {**rules, "notify": {**rules["notify"], "attempts": 7}} if changed else rules

@@ -15,7 +15,7 @@ from costguard.history.query import Event
 from costguard.history.story import IncidentSummary, story, summaries
 from costguard.host.ports import Instant
 from costguard.notify.compose import compose
-from costguard.notify.job import Draft, Told
+from costguard.notify.job import DeliveryResult, Draft
 from costguard.notify.processes import KINDS
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
 from costguard.testing.simprograms import HELD_BY
@@ -219,7 +219,7 @@ def test_a_further_try_stands_where_its_message_does() -> None:
     """The hold that ended a countdown belongs to its incident, and so does who got that a minute later."""
     _host, _journal, loop = play(hold=6400.0, script=[*DAY[:2], Phase(2200, 0.0), Phase(9**9, 0.9)])
     held = Draft("m9", "held", "info", {"overtakes": "x-i1"})
-    loop.history.delivery(held, Told(reached={"team": "Slack"}), 2)
+    loop.history.delivery(held, DeliveryResult(reached={"team": "Slack"}), 2)
     assert loop.history._events[-1].row.incident == "x-i1"
 
 

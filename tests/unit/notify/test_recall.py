@@ -12,20 +12,20 @@ from costguard.clocks import boot_clock
 from costguard.history import FILE, store
 from costguard.history.job import Batch, EventRow
 from costguard.notify import recall
-from costguard.notify.delivered import FILES_KEPT, FOLDER, Delivered, record_of, rows_of
-from costguard.notify.job import Draft, RecallJob, Told
+from costguard.notify.delivery_record import FILES_KEPT, FOLDER, DeliveryRecord, record_of, rows_of
+from costguard.notify.job import DeliveryResult, Draft, RecallJob
 
 WARNING = Draft("m1", "warning", "critical", {"incident": "b-i1"})
 CHANNELS = ("team", "mail", "wall")
 WHY = "its process exited without a result (signal 9)"
 
 
-def begun(folder: Path, message: Draft = WARNING, *, again: bool = False) -> Delivered:
+def begun(folder: Path, message: Draft = WARNING, *, again: bool = False) -> DeliveryRecord:
     """A delivery that has just begun."""
-    return Delivered(str(folder), message, again=again, channels=CHANNELS)
+    return DeliveryRecord(str(folder), message, again=again, channels=CHANNELS)
 
 
-def asked(folder: Path, message: Draft | None = WARNING) -> Told | None:
+def asked(folder: Path, message: Draft | None = WARNING) -> DeliveryResult | None:
     """What is said of it."""
     return recall.recall(RecallJob(str(folder), WHY, boot_clock(), message, CHANNELS if message else ()))
 
@@ -35,15 +35,15 @@ def asked(folder: Path, message: Draft | None = WARNING) -> Told | None:
     [
         ([], "", f"{WHY}; it was not sent"),
         ([("due", 0)], "", f"{WHY}; it was not sent"),
-        ([("due", 0), ("left", 0)], "", f"{WHY}; it may have arrived"),
-        ([("due", 0), ("left", 0), ("back", 0, "Slack: HTTP 503")], "", "Slack: HTTP 503"),
-        ([("left", 0), ("back", 0, "Slack: HTTP 503"), ("left", 0)], "", f"{WHY}; it may have arrived"),
-        ([("left", 0), ("over", 0, "Slack: HTTP 403")], "", "Slack: HTTP 403"),
-        ([("left", 0), ("keep", 0, "Slack")], "Slack", ""),
-        ([("had", 0, "Slack")], "Slack", ""),
+        ([("due", 0), ("asked", 0)], "", f"{WHY}; it may have arrived"),
+        ([("due", 0), ("asked", 0), ("not_taken", 0, "Slack: HTTP 503")], "", "Slack: HTTP 503"),
+        ([("asked", 0), ("not_taken", 0, "Slack: HTTP 503"), ("asked", 0)], "", f"{WHY}; it may have arrived"),
+        ([("asked", 0), ("done", 0, "Slack: HTTP 403")], "", "Slack: HTTP 403"),
+        ([("asked", 0), ("keep", 0, "Slack")], "Slack", ""),
+        ([("already_taken", 0, "Slack")], "Slack", ""),
         ([("keep", 0, "Slack"), ("due", 1)], "Slack", f"{WHY}; it was not sent"),
-        ([("over",)], "", ""),
-        ([("over", 0)], "", ""),
+        ([("done",)], "", ""),
+        ([("done", 0)], "", ""),
     ],
 )
 def test_each_channel_is_as_far_as_its_last_step(
@@ -62,8 +62,8 @@ def test_each_channel_is_as_far_as_its_last_step(
 def test_of_a_worker_that_was_killed_before_it_began_nothing_was_sent(tmp_path: Path) -> None:
     """Where it could have written; where it could not, nobody knows."""
     begun(tmp_path, Draft("m9", "held"))
-    assert asked(tmp_path) == Told(failed=dict.fromkeys(CHANNELS, f"{WHY}; it was not sent"))
-    assert asked(tmp_path / "nowhere") == Told(failed=dict.fromkeys(CHANNELS, f"{WHY}; it may have arrived"))
+    assert asked(tmp_path) == DeliveryResult(failed=dict.fromkeys(CHANNELS, f"{WHY}; it was not sent"))
+    assert asked(tmp_path / "nowhere") == DeliveryResult(failed=dict.fromkeys(CHANNELS, f"{WHY}; it may have arrived"))
 
 
 def test_an_earlier_try_of_the_same_message_is_another_delivery(tmp_path: Path) -> None:
@@ -78,9 +78,9 @@ def test_an_earlier_try_of_the_same_message_is_another_delivery(tmp_path: Path) 
 
 def test_every_delivery_that_was_cut_off_is_told_once(tmp_path: Path) -> None:
     """Not one that has ended, nor one of the guard that asks."""
-    said: list[Told] = []
+    said: list[DeliveryResult] = []
     begun(tmp_path).keep("team", 0, "Slack")
-    begun(tmp_path, Draft("m2", "held", facts={"overtakes": "b-i2"})).left("mail", 0)
+    begun(tmp_path, Draft("m2", "held", facts={"overtakes": "b-i2"})).asked("mail", 0)
     begun(tmp_path, Draft("m3", "finding")).ended()
     now = boot_clock()
     own = begun(tmp_path, Draft("m4", "finding"))
@@ -121,7 +121,7 @@ def recorded(folder: Path, kind: str, name: str, *, ago: float = 1.0, **data: An
     store.save(batch)
 
 
-def next_guard(folder: Path) -> list[Told]:
+def next_guard(folder: Path) -> list[DeliveryResult]:
     """What a guard that begins now is told."""
     return list(recall.unkept(RecallJob(str(folder), WHY, boot_clock(), history=str(folder))))
 
@@ -184,7 +184,7 @@ def test_of_a_message_whose_record_may_be_gone_nobody_knows(tmp_path: Path) -> N
 def test_the_text_of_a_message_outlives_a_guard_that_could_not_write_it(tmp_path: Path) -> None:
     """Who asks what people were told finds it, though only they and its record have it."""
     recorded(tmp_path, "told", "m9", begun=1.0)
-    Delivered(
+    DeliveryRecord(
         str(tmp_path), WARNING, again=False, channels=CHANNELS, text=("gpu-7 will be stopped", "Hold it.")
     ).ended()
     told = next(told for told in next_guard(tmp_path) if told.beside["id"] == "m1")

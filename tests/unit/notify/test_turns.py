@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from costguard.agent.jitter import MESSAGE_SPREAD_SECONDS
 from costguard.engine import time_limits
-from costguard.notify.delivered import EARLIER_SECONDS, LONGEST_TURN_SECONDS, LOOK_SECONDS, WHOLE, Course
+from costguard.notify.delivery_record import EARLIER_SECONDS, LONGEST_TURN_SECONDS, LOOK_SECONDS, WHOLE, Progress
 
 KEY = ("team", 0)
 NEVER = float("inf")
@@ -37,10 +37,10 @@ def departures(messages: list[Sending]) -> list[float]:
     return [left[number] for number in range(len(messages))]
 
 
-def course(one: Sending, left: float | None, now: float) -> Course:
+def course(one: Sending, left: float | None, now: float) -> Progress:
     """What an earlier message has written down by now."""
     over = {KEY} if left is not None and left + one.answers <= now else set()
-    return Course(False, {KEY: left} if left is not None else {}, over)
+    return Progress(False, {KEY: left} if left is not None else {}, over)
 
 
 ANSWERS = st.sampled_from([0.0, 0.3, 2.0, 5.0, 9.0, NEVER])
@@ -80,17 +80,17 @@ def test_ten_messages_at_once_keep_their_order_where_nothing_answers() -> None:
 @pytest.mark.parametrize(
     ("found", "waits"),
     [
-        (Course(False, {}, set()), True),
-        (Course(True, {}, set()), False),
-        (Course(False, {}, {KEY}), False),
-        (Course(False, {}, {("team", WHOLE)}), False),
-        (Course(False, {}, {("team", 1), ("mail", 0), ("mail", WHOLE)}), True),
-        (Course(False, {KEY: 99.0}, set()), True),
-        (Course(False, {KEY: 90.0}, set()), False),
-        (Course(False, {("team", 1): 90.0}, set()), True),
+        (Progress(False, {}, set()), True),
+        (Progress(True, {}, set()), False),
+        (Progress(False, {}, {KEY}), False),
+        (Progress(False, {}, {("team", WHOLE)}), False),
+        (Progress(False, {}, {("team", 1), ("mail", 0), ("mail", WHOLE)}), True),
+        (Progress(False, {KEY: 99.0}, set()), True),
+        (Progress(False, {KEY: 90.0}, set()), False),
+        (Progress(False, {("team", 1): 90.0}, set()), True),
     ],
 )
-def test_who_is_waited_for(found: Course, waits: bool) -> None:
+def test_who_is_waited_for(found: Progress, waits: bool) -> None:
     """Each address by itself: one that has it, was given up on, or was asked long ago, holds up nothing."""
     assert found.goes_first(KEY, 99.0, 100.0) is waits
 

@@ -16,7 +16,7 @@ from costguard.cloud.access import CloudAccess, HostPaths
 from costguard.config.job import Configured, ConfigureJob
 from costguard.fill.jobs import FillJob, FillWatchJob, Ran, View
 from costguard.history.job import Batch, EventRow, GpuMinute, MachineMinute
-from costguard.notify.job import Draft, Judged, JudgeJob, RecallJob, TellJob, Told
+from costguard.notify.job import DeliveryResult, Draft, Judged, JudgeJob, RecallJob, TellJob
 from costguard.plans import Plan, PlanFinding, Result
 from costguard.process.command_lines import HEAVY, LIGHT
 from costguard.process.wire import MalformedError, build, from_line, to_line
@@ -37,11 +37,11 @@ KINDS: dict[str, tuple[Any, ...]] = {
     "history": (Batch, Done),
     "host": (HostJob,),
     "notebook": (RuntimeJob, RuntimeFound),
-    "notify": (TellJob, Told),
+    "notify": (TellJob, DeliveryResult),
     "persist": (PersistJob, Done),
     "picture": (DrawJob, Drawn),
     "probe": (ProbeJob, ProbeEnd),
-    "recall": (RecallJob, Told),
+    "recall": (RecallJob, DeliveryResult),
     "exec": (LaunchJob,),
     "watch": (WatchJob, Launched, Word),
     "fill": (FillJob,),

@@ -1,4 +1,4 @@
-"""Until when an address wants to be left alone: every delivery looks, also one that began before, and those of the next guard.
+"""Until when a service wants no further message at an address (Retry-After): heeded by every delivery, of every guard.
 
 One small file for each address in the agent's runtime directory, named by its channel and its number: nothing of the address is in it.
 """
@@ -12,11 +12,11 @@ from costguard.clocks import boot_clock
 FOLDER = "left-alone"
 
 LONGEST_WAIT_SECONDS = 900.0
-"""Nobody is left alone for longer, whatever a service asks for: its clock may be wrong, and a warning has an end."""
+"""A longer wait is cut, whatever a service asks for: its clock may be wrong, and a warning has an end."""
 
 
-class LeftAlone:
-    """What is known of one address. Without a folder that can be written nothing is."""
+class RetryAfter:
+    """The moment of one address. Without a folder that can be written none is known."""
 
     def __init__(self, runtime: str = "", channel: str = "", number: int = 0) -> None:
         name = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in channel)[:100]

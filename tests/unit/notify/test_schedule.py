@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from costguard.notify.when import next_due
+from costguard.notify.schedule import next_due
 
 DAY = 86400.0
 

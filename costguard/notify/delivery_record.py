@@ -1,4 +1,4 @@
-"""Who has taken a message already: a further try of it asks only the others, also where the guard or a worker died in between.
+"""The record of a message's delivery: a further try asks only those who have not taken it, also after the guard or a worker died.
 
 One file for each message in the agent's runtime directory, which a worker extends with each channel that takes it. A service that
 takes a message in the moment in which its worker is killed is in no file, and gets it again: at least once, never not at all.
@@ -47,9 +47,9 @@ LASTING = frozenset(("summary",))
 FIRST_TRY = ""
 """In the place of a channel's name, in the line that has the id under which the message was first sent."""
 
-BEGUN, ENDED, LEFT, OVER, DUE, BACK, HAD = range(7)
-"""In the place of an address's number, in lines of how far a delivery is: it begins; it is over altogether; an address is asked now; nothing more is tried
-there; it is to be asked; it has not taken the message, and is perhaps asked again; it has it from an earlier try."""
+BEGUN, ENDED, ASKED, DONE, DUE, NOT_TAKEN, ALREADY_TAKEN = range(7)
+"""Steps, in the place of an address's number: the delivery begins; it has ended; an address is asked now; it is done with, whatever came of
+it; it is to be asked; it did not take the message, and may be asked again; it has it from an earlier try."""
 
 WHOLE = -1
 """In the place of an address's number: all of a channel."""
@@ -69,8 +69,8 @@ class Taken(NamedTuple):
     moment: float
 
 
-class Course(NamedTuple):
-    """How far one delivery is: over altogether; the addresses that were asked, and the moment; those with which it is done."""
+class Progress(NamedTuple):
+    """How far one delivery is: whether it has ended; when each address was asked; and the addresses that are done with."""
 
     ended: bool
     left: Mapping[tuple[str, int], float]
@@ -86,8 +86,8 @@ class Course(NamedTuple):
         return asked is None or now - asked < (EARLIER_SECONDS if waited < EARLIER_SECONDS else BESIDE_SECONDS)
 
 
-class Delivered:
-    """The record of one message. Without a folder that can be written nothing is known, and everything is sent."""
+class DeliveryRecord:
+    """The record of one message. Without a folder that can be written it knows nothing, and everything is sent."""
 
     def __init__(
         self, runtime: str, draft: Draft, *, again: bool, wanted: Container[str] = (), channels: Sequence[str] = (),
@@ -136,7 +136,7 @@ class Delivered:
         ``since``: when it could have left, on the boot clock. Where nothing answers, each still leaves after those before it.
         """
         earlier = self._after.get(name, ()) if self._path else ()
-        while any(self._course(one).goes_first((name, number), since, boot_clock()) for one in earlier):
+        while any(self._progress_of(one).goes_first((name, number), since, boot_clock()) for one in earlier):
             time.sleep(LOOK_SECONDS)
 
     @property
@@ -148,21 +148,21 @@ class Delivered:
         """An address is to be asked."""
         self._step(DUE, name, number)
 
-    def left(self, name: str, number: int) -> None:
+    def asked(self, name: str, number: int) -> None:
         """An address is asked from now on."""
-        self._step(LEFT, name, number)
+        self._step(ASKED, name, number)
 
-    def back(self, name: str, number: int, why: str) -> None:
+    def not_taken(self, name: str, number: int, why: str) -> None:
         """An address has not taken it, and is perhaps asked again."""
-        self._step(BACK, name, number, why)
+        self._step(NOT_TAKEN, name, number, why)
 
-    def had(self, name: str, number: int, whom: str) -> None:
+    def already_taken(self, name: str, number: int, whom: str) -> None:
         """An address has it from an earlier try."""
-        self._step(HAD, name, number, whom)
+        self._step(ALREADY_TAKEN, name, number, whom)
 
-    def over(self, name: str, number: int = WHOLE, why: str = "") -> None:
+    def done(self, name: str, number: int = WHOLE, why: str = "") -> None:
         """Nothing more of this comes to an address, or to any of a channel; ``why`` is empty where none was to come."""
-        self._step(OVER, name, number, why)
+        self._step(DONE, name, number, why)
 
     def ended(self) -> None:
         """The delivery is over, whatever came of it."""
@@ -172,7 +172,7 @@ class Delivered:
         if self._path:
             write_row(self._path, [FIRST_TRY, step, self._draft.id], *more)
 
-    def _course(self, earlier: Draft) -> Course:
+    def _progress_of(self, earlier: Draft) -> Progress:
         """How far the delivery of an earlier message is; one that is still to begin has come nowhere."""
         ended, left, over = False, dict[tuple[str, int], float](), set[tuple[str, int]]()
         for row in rows_of(self._file_of(earlier)):
@@ -186,11 +186,11 @@ class Delivered:
                     ended, left, over = False, {}, set()
                 elif number == ENDED:
                     ended = True
-                elif number == LEFT:
+                elif number == ASKED:
                     left[more[0], more[1]] = float(moment)
-                elif number in {OVER, HAD}:
+                elif number in {DONE, ALREADY_TAKEN}:
                     over.add((more[0], more[1]))
-        return Course(ended, left, over)
+        return Progress(ended, left, over)
 
     def _taken_of(self, earlier: Draft) -> dict[tuple[str, int], Taken]:
         """Who has taken an earlier message."""
