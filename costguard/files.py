@@ -3,7 +3,6 @@
 import errno
 import os
 import stat
-from contextlib import suppress
 from io import BufferedReader, FileIO
 
 NULL = os.makedev(1, 3)
@@ -66,8 +65,10 @@ def write_whole(path: str, data: bytes, mode: int = 0o600) -> None:
             file.write(data)
         os.replace(partial, path)
     finally:
-        with suppress(OSError):  # after an error or Ctrl-C; else it has its new name
+        try:  # noqa: SIM105 - contextlib is not loaded in every process that stays
             os.unlink(partial)
+        except OSError:  # it has its new name, but after an error or Ctrl-C
+            pass
 
 
 def text_of(path: str, limit: int = 8192) -> str:

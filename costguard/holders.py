@@ -10,18 +10,13 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from costguard.files import names_in, text_of
+from costguard.monitors import MONITORS
 
 SCAN_SECONDS = 5.0
 """Limit of the search, on a machine with very many processes."""
 
 MAJOR = 195
 NO_GPU_MINOR = 250  # 255 nvidiactl, 254 nvidia-modeset: the driver, but no GPU
-
-MONITORS = (
-    "nvidia-persiste", "nv-hostengine", "dcgm-exporter", "nvidia-smi", "nv-fabricmanage", "nvidia-fabricma",
-    "nvidia-cuda-mps", "nvtop", "nvitop", "gpustat", "Xorg", "Xwayland", "gnome-shell",
-)  # fmt: skip
-"""Programs that hold a GPU without working on it; names as the kernel cuts them, at 15 characters."""
 
 READER = "costguard.readers.nvml.reader"
 _NODE = re.compile(r"/dev/nvidia(\d+)( \(deleted\))?")

@@ -8,7 +8,7 @@ from costguard.background import INITIAL_NAMESPACE
 from costguard.engine.observation import Known, Reading
 from costguard.engine.words import percent
 from costguard.fill.jobs import State, WatchRules
-from costguard.holders import MONITORS
+from costguard.monitors import MONITORS
 from costguard.tree import processes
 
 STANDS_FOR_HOST = "COSTGUARD_HOST__STANDS_FOR_HOST"

@@ -17,6 +17,10 @@ def main() -> None:
     wanted = [root, *(path for path in paths.split(os.pathsep) if path != "-")]
     sys.path[:0] = [path for path in wanted if path not in sys.path]
     sys.argv = [module, *arguments]
+    if sys.flags.no_site or module.startswith("costguard.readers."):  # those that stay, and what they start often
+        from costguard.process import lean_typing
+
+        lean_typing.install()
     try:
         code = __import__(module, fromlist=["main"]).main()
     except Exception as error:  # noqa: BLE001 - the process's boundary: an error may quote a secret address, and it goes to the journal

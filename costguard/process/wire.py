@@ -5,10 +5,11 @@ not fit is refused with its path, never quoted, since it may be a secret. A miss
 one is ignored: the package may be replaced while the guard runs, and then the two ends have different versions.
 """
 
-import json
 from collections.abc import Mapping
 from math import isfinite
 from typing import Any, Literal, TypeVar, get_args, get_origin
+
+from costguard.process import lean_json
 
 T = TypeVar("T")
 
@@ -19,13 +20,13 @@ class MalformedError(ValueError):
 
 def to_line(value: object) -> bytes:
     """Encode a named tuple as one line, without its newline. Raises TypeError for what JSON does not have."""
-    return json.dumps(plain(value), separators=(",", ":")).encode()
+    return lean_json.encode(plain(value)).encode()
 
 
 def from_line(kind: type[T], line: bytes | str) -> T:
     """Decode a line as a value of this named tuple. Raises MalformedError."""
     try:
-        value = json.loads(line)
+        value = lean_json.decode(line)
     except (ValueError, RecursionError) as error:
         raise MalformedError("it is not JSON") from error
     return build(kind, value)

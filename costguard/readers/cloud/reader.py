@@ -11,7 +11,6 @@ First line: `CloudJob`. Then ``{"read":n}`` is answered by
 The plug-ins speak to the service through the standard library; no SDK is loaded here. It ends with the guard.
 """
 
-import json
 import sys
 import time
 
@@ -19,6 +18,7 @@ from costguard.cloud.api import CloudError, CloudNotice, Identity, Price, resume
 from costguard.cloud.choose import Chosen, NobodyError, choose
 from costguard.masking import mask
 from costguard.parent import end_with_parent
+from costguard.process.lean_json import decode, encode
 from costguard.process.wire import from_line
 from costguard.readers import pipe
 from costguard.readers.cloud.job import CloudJob
@@ -150,13 +150,13 @@ def serve(
     except NobodyError as error:
         none = mask(str(error))[:_WORDS]
     while line := lines():
-        number = json.loads(line).get("read")
+        number = decode(line).get("read")
         if eyes is None:
             answer: dict[str, Any] = {"read": number, "none": none}
         else:
             eyes.look()
             answer = eyes.answer(number, time.time())
-        write(json.dumps(answer, separators=(",", ":")).encode() + b"\n")
+        write(encode(answer).encode() + b"\n")
 
 
 def main() -> int:

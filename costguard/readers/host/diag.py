@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
-    import socket
+    from _socket import socket
 
 PROTOCOL = 4  # NETLINK_SOCK_DIAG
 ESTABLISHED, LISTENS = 1, 10  # tcp_states.h
@@ -46,7 +46,7 @@ class Socket(NamedTuple):
     """Bytes since its beginning, in both directions; where that was asked for."""
 
 
-def ask(diag: "socket.socket", family: int, *states: int, far: bool = False, counted: bool = False) -> list[Socket]:
+def ask(diag: "socket", family: int, *states: int, far: bool = False, counted: bool = False) -> list[Socket]:
     """The sockets of one family in these states. Raises OSError.
 
     ``far``: without those whose other end is in 127.0.0.0/8. ``counted``: with what they have moved.

@@ -1,12 +1,10 @@
 """A short-lived process for what may hang, or must not be done as root: this reader starts it, and never waits for it."""
 
-import json
 import os
-import signal
-from contextlib import suppress  # already loaded by typing
 
 from costguard.process import outside
 from costguard.process.command_lines import command_lines
+from costguard.process.lean_json import decode
 from costguard.process.wire import to_line
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
@@ -22,6 +20,7 @@ LEAVES_WITHIN_SECONDS = 10.0
 UNREAPED_LIMIT = 8
 """With so many that do not end no further one is started: it would hang as well."""
 
+_SIGTERM, _SIGKILL = 15, 9  # signal(7); the module would bring `enum` into a process that stays
 _KEPT = ("PATH", "LANG", "TZ")
 
 _leaving: dict[int, float] = {}
@@ -42,7 +41,7 @@ def collect(now: float) -> None:
         if ended:
             del _leaving[pid]
         elif now >= until:
-            os.kill(pid, signal.SIGKILL)
+            os.kill(pid, _SIGKILL)
 
 
 def all_left() -> bool:
@@ -83,7 +82,7 @@ class Errand:
                 raise ErrandError("does not end") from None
         self.stop(now)
         try:
-            answer = json.loads(self._answer.partition(b"\n")[0])
+            answer = decode(self._answer.partition(b"\n")[0])
         except (ValueError, RecursionError):
             answer = None
         if not isinstance(answer, dict):
@@ -95,8 +94,10 @@ class Errand:
         if self._output >= 0:
             os.close(self._output)
             self._output = -1
-            with suppress(OSError):
-                os.kill(self._pid, signal.SIGTERM)
+            try:  # noqa: SIM105 - contextlib is not loaded in this process
+                os.kill(self._pid, _SIGTERM)
+            except OSError:
+                pass
             _leaving[self._pid] = now + LEAVES_WITHIN_SECONDS
             collect(now)
 

@@ -8,7 +8,7 @@ import os
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-from costguard.holders import MONITORS
+from costguard.monitors import MONITORS
 from costguard.readers.host.opened import COST, opened
 from costguard.readers.host.processes import Process
 from costguard.readers.host.sense import NEVER

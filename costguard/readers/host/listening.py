@@ -7,13 +7,17 @@ Sources: sock_diag(7), proc_pid_net(5) (``tcp``), setns(2), network_namespaces(7
 
 import os
 import sys
-from typing import NamedTuple
+from _socket import AF_INET, AF_INET6, AF_NETLINK, SOCK_NONBLOCK, SOCK_RAW, socket
+from typing import NamedTuple, Self
 
 from costguard.readers.host import diag
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
-    import socket
+    import socket as library
+    from typing import TypeVar
+
+    Made = TypeVar("Made", bound=socket)
 
 _CLONE_NEWNET = 0x40000000
 _MAPPED = bytes(10) + b"\xff\xff"
@@ -33,12 +37,10 @@ def listeners(proc: str, beside: int = 0) -> list[Listener]:
 
     This takes a tenth of a millisecond: nothing to do in every look.
     """
-    import socket
-
     try:
         os.stat(f"{proc}/{beside or 'self'}/ns/net")  # a recorded /proc has none
-        with make_socket(socket.AF_NETLINK, socket.SOCK_RAW, diag.PROTOCOL, proc=proc, beside=beside) as netlink:
-            return _asked(netlink, socket.AF_INET) + _asked(netlink, socket.AF_INET6)
+        with kernel(proc, beside) as netlink:
+            return _asked(netlink, AF_INET) + _asked(netlink, AF_INET6)
     except OSError:  # a kernel without it, a sandbox, or that
         pass
     table = f"{proc}/{beside or 'self'}/net"
@@ -58,18 +60,38 @@ def network(proc: str, pid: int) -> str:
         return ""
 
 
-def make_socket(family: int, kind: int, protocol: int = 0, *, proc: str = "/proc", beside: int = 0) -> "socket.socket":
+def make_socket(family: int, kind: int, protocol: int = 0, *, proc: str = "/proc", beside: int = 0) -> "library.socket":
     """A socket that never waits, in the network of a process (0: of this one): it stays where it was made. Raises OSError."""
-    import socket
+    import socket as library  # here: it is large, and on most machines nobody is asked
 
-    kind |= socket.SOCK_NONBLOCK
+    return _made(library.socket, family, kind, protocol, proc, beside)
+
+
+class Kernel(socket):
+    """A socket to the kernel itself, and a context that closes it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def kernel(proc: str, beside: int = 0) -> Kernel:
+    """Whom to ask (`diag.ask`) for the sockets in the network of a process (0: of this one). Raises OSError."""
+    return _made(Kernel, AF_NETLINK, SOCK_RAW, diag.PROTOCOL, proc, beside)
+
+
+def _made(make: "type[Made]", family: int, kind: int, protocol: int, proc: str, beside: int) -> "Made":
+    """Raises OSError."""
+    kind |= SOCK_NONBLOCK
     if not beside:
-        return socket.socket(family, kind, protocol)
+        return make(family, kind, protocol)
     own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
         _enter(f"{proc}/{beside}/ns/net")
         try:
-            return socket.socket(family, kind, protocol)
+            return make(family, kind, protocol)
         finally:
             _return(own)
     finally:
@@ -98,7 +120,7 @@ def _enter(path: str) -> None:
         os.close(descriptor)
 
 
-def _asked(netlink: "socket.socket", family: int) -> list[Listener]:
+def _asked(netlink: socket, family: int) -> list[Listener]:
     """Ask the kernel for those of one family. Raises OSError."""
     rows = diag.ask(netlink, family, diag.LISTENS)
     return [Listener(_reached(row.address), row.port, row.uid, row.inode) for row in rows]

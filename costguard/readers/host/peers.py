@@ -6,10 +6,11 @@ The connections of a process are those of its own network whose sockets it has o
 
 import os
 import sys
+from _socket import AF_INET, AF_INET6
 from typing import NamedTuple
 
 from costguard.readers.host import diag
-from costguard.readers.host.listening import make_socket
+from costguard.readers.host.listening import kernel
 from costguard.readers.host.text import read
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
@@ -75,14 +76,12 @@ def _sockets(proc: str, pid: int) -> "tuple[list[_End], set[int]]":
 
 def _asked(proc: str, pid: int) -> "tuple[list[_End], set[int]]":
     """Ask the kernel, which leaves out what stays on this machine. Raises OSError."""
-    import socket
-
     theirs, own = os.stat(f"{proc}/{pid}/ns/net"), os.stat("/proc/self/ns/net")
     beside = 0 if theirs.st_ino == own.st_ino else pid
-    with make_socket(socket.AF_NETLINK, socket.SOCK_RAW, diag.PROTOCOL, proc=proc, beside=beside) as netlink:
+    with kernel(proc, beside) as netlink:
         rows = [
             row
-            for family in (socket.AF_INET, socket.AF_INET6)
+            for family in (AF_INET, AF_INET6)
             for row in diag.ask(netlink, family, diag.ESTABLISHED, diag.LISTENS, far=True)
         ]
     connected = [

@@ -8,7 +8,6 @@ question: the pre-stop hook works. Another question ends one that waits, and goe
 """
 
 import gc
-import json
 import os
 import select
 import sys
@@ -16,6 +15,7 @@ import time
 
 from costguard.clocks import boot_clock
 from costguard.parent import end_with_parent
+from costguard.process.lean_json import decode, encode
 from costguard.process.wire import MalformedError, from_line
 from costguard.readers import pipe
 from costguard.readers.host.job import HostJob
@@ -34,8 +34,6 @@ _LINE = 1 << 16  # bytes
 _WORDS = 300  # characters of each text
 ACTIVITIES_TOLD = 16
 """Of each sense; more only say that there are more."""
-
-_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def now(*, saving: bool = False) -> Moment:
@@ -231,7 +229,7 @@ def serve(senses: ActiveSenses, questions: Questions, write: "Callable[[bytes], 
             if changed or every <= 0.0 or due > until:
                 rows = senses.rows()
                 same = every > 0.0 and rows == told[1]
-                write(_encode({"read": number, "senses": told[0] if same else rows}).encode() + b"\n")
+                write(encode({"read": number, "senses": told[0] if same else rows}).encode() + b"\n")
                 told, number = told if same else (number, rows), None
             elif due <= moment.boot:  # it stood still: no look is made up for
                 due = moment.boot + every
@@ -245,7 +243,7 @@ def serve(senses: ActiveSenses, questions: Questions, write: "Callable[[bytes], 
             continue
         if not line:
             return
-        asked = json.loads(line)
+        asked = decode(line)
         number, every, until = asked["read"], float(asked.get("every", 0.0)), float(asked.get("until", 0.0))
         due, saving = now().boot, asked.get("saving") is True
         if every > 0.0 and due < planned <= due + every:

@@ -5,9 +5,10 @@ the machine's connections and all open files every few seconds: 10 to 30 kB/s, a
 """
 
 import os
+from _socket import AF_INET, AF_INET6
 
 from costguard.readers.host import diag
-from costguard.readers.host.listening import make_socket
+from costguard.readers.host.listening import kernel
 from costguard.readers.host.opened import sockets_of
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
@@ -36,14 +37,12 @@ class Window:
 
     def _made_by_others(self) -> "Iterator[diag.Socket]":
         """Those to a port on which somebody listens: what an extension asks of a service elsewhere is no sign of a person."""
-        import socket
-
         theirs, own = os.stat(f"{self._proc}/{self._pid}/ns/net"), os.stat("/proc/self/ns/net")
         beside = 0 if theirs.st_ino == own.st_ino else self._pid
-        with make_socket(socket.AF_NETLINK, socket.SOCK_RAW, diag.PROTOCOL, proc=self._proc, beside=beside) as netlink:
+        with kernel(self._proc, beside) as netlink:
             rows = [
                 row
-                for family in (socket.AF_INET, socket.AF_INET6)
+                for family in (AF_INET, AF_INET6)
                 for row in diag.ask(netlink, family, diag.ESTABLISHED, diag.LISTENS, counted=True)
             ]
         served = {row.port for row in rows if row.state == diag.LISTENS}

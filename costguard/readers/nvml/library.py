@@ -36,20 +36,22 @@ if TYPE_CHECKING:
 
 
 def _binding() -> "Any":  # noqa: ANN401 # the binding has no types
-    """NVIDIA's binding, without `ctypes.util`: it takes one name from there, and uses it nowhere.
+    """NVIDIA's binding, without `ctypes.util` and `string`: it takes one name from each, and one of these it uses nowhere.
 
-    That module would bring `subprocess`, `tempfile` and `shutil` into a process that stays, 1.3 MB.
+    Those modules would bring `subprocess`, `tempfile`, `shutil` and `re` into a process that stays, 2 MB.
     """
-    name = "ctypes.util"
-    own, stands_in = sys.modules.get(name), ModuleType(name)
-    stands_in.find_library = lambda _: None  # type: ignore[attr-defined]  # a module made here
-    sys.modules[name] = stands_in
+    found, words = ModuleType("ctypes.util"), ModuleType("string")
+    found.find_library = lambda _: None  # type: ignore[attr-defined]  # a module made here
+    words.capwords = lambda text, sep: sep.join(map(str.capitalize, text.split(sep)))  # type: ignore[attr-defined]  # likewise
+    own = {module.__name__: sys.modules.get(module.__name__) for module in (found, words)}
+    sys.modules |= {"ctypes.util": found, "string": words}
     try:
         import pynvml
     finally:
-        del sys.modules[name]
-        if own is not None:
-            sys.modules[name] = own
+        for name, module in own.items():
+            del sys.modules[name]
+            if module is not None:
+                sys.modules[name] = module
     return pynvml
 
 

@@ -24,7 +24,6 @@ Every GPU of the PCI bus or of the driver is in each answer, readable or not. Ex
 """
 
 import gc
-import json
 import os
 import select
 import sys
@@ -32,6 +31,7 @@ import time
 
 from costguard.clocks import boot_clock
 from costguard.parent import end_with_parent
+from costguard.process.lean_json import decode, encode
 from costguard.readers import pipe
 from costguard.readers.nvml.codes import (
     DRIVER_NOT_LOADED,
@@ -81,8 +81,6 @@ _GROUPS = 2  # of GPUs, by the moment at which what is rare is done
 _MOST = 1 << 64  # what no counter and no clock reaches
 # Not cured by a fresh process: the GPU cannot, may not, or needs a reset.
 _LASTING = (NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, GPU_IS_LOST, RESET_REQUIRED)
-
-_encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class _Slot:
@@ -548,7 +546,7 @@ class Lines:
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")
         try:
-            found = json.loads(line)
+            found = decode(line)
         except ValueError:
             return None
         return found if isinstance(found, dict) else None
@@ -562,7 +560,7 @@ class Lines:
 
     def write(self, answer: dict[str, object]) -> None:
         """Write it all. Raises BrokenPipeError."""
-        self.send(_encode(answer).encode())
+        self.send(encode(answer).encode())
 
     def send(self, data: bytes) -> None:
         """The same for what is encoded already."""
