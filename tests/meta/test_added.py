@@ -1,17 +1,25 @@
 """What was added in one table only, and forgotten where CONTRIBUTING sends the author next, is named here."""
 
 import ast
+import inspect
 import re
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from types import FunctionType, UnionType
+from typing import Any, get_args
 
 import pytest
 
+from costguard.agent import redelivery
+from costguard.agent.loop import Loop
 from costguard.cli.main import VERBS
-from costguard.engine import reasons
+from costguard.engine import machine, reasons
+from costguard.engine.effects import Effect
+from costguard.engine.events import Event
 from costguard.engine.policy import Policy
 from costguard.engine.reasons import OWN_REASONS, REASONS, Reason
+from costguard.notify import login
 from costguard.notify.delivery import LOCAL_CHANNELS
 from costguard.readers.nvml import library
 from costguard.replay import outline, skip
@@ -20,6 +28,8 @@ ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 DRIVER = TESTS / "unit/readers/driver.py"
 PAGES = "\n".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+CHANGES_NO_COUNTDOWN = {"accepted", "asking", "hold_ended", "next_action", "outcome_unknown", "reminder", "stopping"}
+"""Messages of an incident before which another one has said that no countdown runs."""
 BY_OTHERS = {"Temperature": "of `costguard stress`", "HandleByUUID": "finds a GPU"}
 """Calls of the driver that no signal rests on."""
 SETS_UP = frozenset(("Lib", "Init_v2", "Count_v2", "HandleByIndex", "HandleByPciBusId", "Name", "PciInfo", "UUID"))
@@ -65,6 +75,22 @@ def test_replay_is_quick_with_every_reason(reason: Reason) -> None:
     assert reason in skip.KNOWN, f"teach Forward of replay/skip.py when {reason.name} could hold, then add it to KNOWN"
     drawn = reason in outline.DRAWN or reason.by_date
     assert drawn, f"teach replay/outline.py when {reason.name} holds, then add it to DRAWN"
+
+
+@pytest.mark.parametrize(("kinds", "handler"), [(Effect, Loop._start), (Event, machine._other)])
+def test_every_effect_is_carried_out_and_every_event_heeded(kinds: UnionType, handler: FunctionType) -> None:
+    """What falls through never happens, and nothing says so."""
+    tree = ast.walk(ast.parse(textwrap.dedent(inspect.getsource(handler))))
+    cases = {node.cls.id for node in tree if isinstance(node, ast.MatchClass) and isinstance(node.cls, ast.Name)}
+    lacking = {kind.__name__ for kind in get_args(kinds)} - cases
+    assert not lacking, f"add a case for {sorted(lacking)} to {handler.__qualname__}"
+
+
+def test_the_login_message_knows_every_message_of_an_incident() -> None:
+    """Else whoever logs in reads of a countdown that is over, or of none while one runs."""
+    of_an_incident = redelivery.COUNTDOWN | redelivery.SO_FAR | redelivery.CAME_TO | {redelivery.FAILED}
+    lacking = of_an_incident - login.COUNTDOWN - login.ENDS - CHANGES_NO_COUNTDOWN
+    assert not lacking, f"say in notify/login.py whether a countdown runs after {sorted(lacking)}"
 
 
 @pytest.mark.parametrize("channel", LOCAL_CHANNELS)
