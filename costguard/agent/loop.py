@@ -461,6 +461,7 @@ class Loop:
     def _facts(self, at: float) -> dict[str, Any]:
         """What every message gets beside the engine's own facts."""
         facts = {"sentence": str(self._last.sentence), "readings": self._readings(), **self.cloud.message_facts}
+        facts["idle_seconds"] = self._circumstances().idle_seconds
         seen = {"keeps": self.host_side.words(at), "lately": self.host_side.lately(at)}
         return {
             **facts,

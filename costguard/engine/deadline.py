@@ -65,6 +65,12 @@ def deadline_at(situation: Situation) -> float:
     return limit if extension is None or limit == NEVER else max(limit, extension.until)
 
 
+def movable_seconds(situation: Situation, at: float) -> float:
+    """By how much users may still move the deadline, from where it is, or from ``at`` where it has passed."""
+    most = situation.rules.policy.extend_max
+    return max(0.0, first(situation).at + most - max(deadline_at(situation), at))
+
+
 def period_over(core: Core, rules: Rules) -> float:
     """The date at which the budget period ends; what was spent in it is no reason to stop from then on."""
     return core.ledger.spent_since + rules.policy.budget_period if core.ledger.spent_since else NEVER

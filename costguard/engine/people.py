@@ -90,7 +90,7 @@ def extend(turn: Turn, event: AskExtend) -> None:
 
 
 def _extend(turn: Turn, at: float, extension: Hold, key: str) -> None:
-    incident = turn.core.incident
+    incident, before = turn.core.incident, deadline.deadline_at(turn.situation)
     if turn.core.phase == WARNING and incident is not None and incident.reason == DEADLINE.name:
         back_to_watching(turn, f"{extension.owner} extended the deadline")
     mine = next((one for one in turn.deadline.extensions if one.key == key and one.until > at), None)
@@ -98,6 +98,7 @@ def _extend(turn: Turn, at: float, extension: Hold, key: str) -> None:
     others = [one for one in turn.deadline.extensions if one.key != key and one.until > at]
     turn.deadline = turn.deadline._replace(extensions=(*others[1 - HOLDS_KEPT :], extension))
     facts: dict[str, object] = {"owner": extension.owner, "hold": extension.reason, "due_wall": extension.wall}
+    facts |= {"was_wall": extension.wall - (extension.until - before)} if before > at else {}
     facts |= {"takes_back": "warning"}  # the date that `deadline_ahead` told
     _tell(turn, at, "deadline_extended", key, facts, always=extension.uid == ROOT)
 
@@ -112,8 +113,7 @@ def _take_back(turn: Turn, event: AskRelease) -> tuple[Hold, ...]:
     situation = turn.situation._replace(wall=wall)
     due = deadline.deadline_at(situation)
     if due < before:
-        limit = deadline.first(situation).at
-        movable = max(0.0, limit + turn.rules.policy.extend_max - max(due, event.at))
+        movable = deadline.movable_seconds(situation, event.at)
         facts: dict[str, object] = {"owner": event.owner, "due_wall": wall + due - turn.at, "movable": movable}
         facts |= {"ended": [one.owner for one in ended], "takes_back": "warning"}
         _tell(turn, event.at, "deadline_extended", _RELEASED, facts, always=event.everything)

@@ -198,7 +198,8 @@ class Turn:
                 if incident.announcement.reached:
                     common["unreached_only"] = incident.announcement.reached
             if reason_of(incident).by_date:
-                common.update(limit=deadline.first(self.situation).name, stop_busy=policy.stop_busy)
+                movable = deadline.movable_seconds(self.situation, self.at)
+                common.update(limit=deadline.first(self.situation).name, stop_busy=policy.stop_busy, movable=movable)
             if incident.receipt:
                 common["receipt"] = incident.receipt
         return common

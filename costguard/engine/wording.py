@@ -81,7 +81,7 @@ class ActionWording(NamedTuple):
     ``begun_then``, ``in_doubt``: who knows what is not known yet. ``begun``, ``ended``: to who comes too late. ``done``: that it
     is done, where its noun and *done* would be clumsy. ``now``: how
     a person has it done. ``after``: what follows, in live mode. ``before``: before what a new warning comes, if not before
-    the end of what is guarded. ``left``: that the guard ended in its countdown.
+    the end of what is guarded. ``left``: that the guard ended in its countdown, where that is more than that it does not come.
     """
 
     guarded: GuardedWording
@@ -104,7 +104,7 @@ class ActionWording(NamedTuple):
     now: str = "`sudo costguard stop`"
     after: str = WATCHES
     before: str = ""
-    left: str = "costguard has ended, so the {} does not come"
+    left: str = ""
 
 
 _STOP = ActionWording(

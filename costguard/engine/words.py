@@ -25,6 +25,11 @@ def clock(wall: float, now: float | None = None) -> str:
     return date(round(wall)) if far else time.strftime("%H:%M %Z", time.localtime(round(wall)))
 
 
+def clock_and_second(wall: float) -> str:
+    """The same to the second, ``15:42:07 CET``."""
+    return time.strftime("%H:%M:%S %Z", time.localtime(round(wall)))
+
+
 def date(wall: float) -> str:
     """A local date with its zone, to the minute: ``2026-11-21 15:42 CET``."""
     return time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(wall))

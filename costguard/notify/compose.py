@@ -18,7 +18,7 @@ gpus                 labels of the GPUs concerned; ``subjects`` of a finding: th
 readings             last readings: ``[label, load or null, evidence]``
 processes            who holds the GPUs: program, user, container or job; ``more_processes`` beside them, and
                      ``hidden_processes`` that the agent may not look at
-threshold, window    load below which, and for how long
+threshold, window    load below which, and for how long; ``idle_seconds``: for how long by now, where that is known
 stop_below_load      true when the owner lets GPUs with some load count as idle
 due_in_seconds       time until the action; ``grace`` stands in for it in a warning
 due_wall             its date; else ``wall`` (now) plus the seconds
@@ -49,7 +49,8 @@ rounds               failed rounds of attempts; ``retry_in_seconds`` until the n
 text, notes          text of a notice, a list of notes
 change               what the cloud announces: ``stop``, ``terminate``, ``hibernate``, ``reboot``, ``freeze``; anything else: it
                      reclaims the machine
-limit                what the deadline is: ``lifetime``, ``lease``, ``budget``; ``movable``: seconds by which users may move it
+limit                what the deadline is: ``lifetime``, ``lease``, ``budget``; ``movable``: seconds by which users may move it;
+                     ``was_wall``: when it was before it was moved
 stop_busy            true when the deadline stops work too
 done                 in a reminder: ``cannot``, ``unknown``; anything else: failed
 acted                true when an action was requested before the machine came back
@@ -114,9 +115,10 @@ def _reaching(facts: Facts, text: str) -> str:
 
 def _warning(facts: Facts) -> tuple[str, Lines]:
     verb = "would" if facts.dry else "will"
-    return f"{facts.subject} {verb} {facts.wording.base} {facts.when}".rstrip(), [
+    return f"{facts.subject} {verb} {facts.wording.base} {facts.earliest}".rstrip(), [
         _how_to_postpone(facts),
         f"To hold it without a login: {facts.text('hold_url')}" if facts.text("hold_url") and not facts.dry else "",
+        _how_to_move(facts) if facts.number("movable") is not None else "",
         *_cause(facts),
         _STOPS_WORK if facts.true("stop_busy") else "",
         sentence("; ".join(facts.names("lately")[:3])),
@@ -151,7 +153,7 @@ def _passed(facts: Facts) -> str:
 def _deadline_ahead(facts: Facts) -> tuple[str, Lines]:
     limit = LIMITS.get(facts.text("limit"), "its deadline passes")
     verb = "would" if facts.dry else "will"
-    busy = _STOPS_WORK if facts.true("stop_busy") else "If it works then, this comes once the work has ended."
+    busy = _STOPS_WORK if facts.true("stop_busy") else "If work goes on then, nothing happens until it has ended."
     grace = facts.number("grace")
     then = f", {duration(grace)} before the {facts.wording.noun}" if grace else ""
     return f"{facts.subject} {verb} {facts.wording.base} when {limit} {facts.when}".rstrip(), [
@@ -180,7 +182,9 @@ def _deadline_extended(facts: Facts) -> tuple[str, Lines]:
             _how_to_move(facts),
             _price(facts),
         ]
-    return f"{facts.name}: deadline moved{end}{f' by {owner}' if owner else ''}", [
+    was = facts.number("was_wall")
+    start = f" from {clock(was, until)}" if was is not None and until is not None else ""
+    return f"{facts.name}: deadline moved{start}{end}{f' by {owner}' if owner else ''}", [
         sentence(f"reason given: {reason}" if reason else ""),
         "The rule for idle time applies as before. Who moved it, or root, can take that back: `costguard release`.",
         _price(facts),
@@ -298,18 +302,18 @@ def _cancelled(facts: Facts) -> tuple[str, Lines]:
     why = sentence(facts.text("why") or facts.text("detail"))
     if facts.text("reason") == PERSON:
         return f"{facts.name}: the {facts.wording.noun} requested by {_requester(facts)} is cancelled", [
-            why, f"{_NOT_DONE.format(facts.wording.noun)} To stop it anyway: `costguard stop`.",
+            why, f"{_not_done(facts)} To stop it anyway: `costguard stop`.",
         ]  # fmt: skip
     if facts.dry and facts.true("announced_live"):
         return f"{facts.name}: {facts.wording.noun} cancelled: dry run from now on", [
             why,
-            f"{_NOT_DONE.format(facts.wording.noun)} Nothing is done while mode is dry-run; messages say what would be.",
+            "Nothing is done while mode is dry-run; messages say what would be.",
         ]
     cause = (facts.text("why") or facts.text("detail")).rstrip(".")
     told = cause if len(cause) <= WHY_LENGTH and "\n" not in cause else ""
     return f"{facts.name}: {facts.wording.noun} cancelled{f': {told}' if told else ''}", [
         "" if told else why,
-        f"{_NOT_DONE.format(facts.wording.noun)} {_warned_first(facts)}",
+        f"{_not_done(facts)} {_warned_first(facts)}",
     ]
 
 
@@ -492,7 +496,7 @@ def _unguarded(facts: Facts) -> tuple[str, Lines]:
         else "A new countdown begins then, with its warning."
     )
     bill = "; the bill goes on" if facts.ends_bill else ""
-    return f"{facts.name}: {facts.wording.left.format(facts.wording.noun)}{bill}", [
+    return f"{facts.name}: {facts.wording.left or f'costguard has ended, so {facts.wording.none}'}{bill}", [
         f"{facts.guarded.guard_again} {again}",
         _price(facts),
     ]
@@ -587,7 +591,7 @@ def _held(facts: Facts) -> tuple[str, Lines]:
         if others
         else "the hold ends. Its owner or root can end it"
     )
-    ends = f"; the {facts.wording.noun} does not come" if facts.text("takes_back") and not facts.dry else ""
+    ends = f"; the {facts.wording.noun} is cancelled" if facts.text("takes_back") and not facts.dry else ""
     return f"{facts.name} is held{by}{end or length}{ends}", [
         sentence(f"reason given: {reason}" if reason else ""),
         f"It is also held by {listed(others)}." if others else "",
@@ -596,7 +600,9 @@ def _held(facts: Facts) -> tuple[str, Lines]:
     ]
 
 
-_NOT_DONE = "The {} does not come."
+def _not_done(facts: Facts) -> str:
+    """That what was announced does not happen."""
+    return sentence(f"{facts.wording.none} now")
 
 
 def _warned_first(facts: Facts) -> str:
@@ -730,9 +736,7 @@ def _cause(facts: Facts) -> Lines:
     tries = facts.number("unreached_tries")
     only = facts.text("unreached_only")  # who reads this at that terminal has read the warning
     whom = f"only {only}" if only else "nobody"
-    unreached = (
-        "" if tries is None else f"The warning reached {whom} before, in {several(round(tries), 'try', 'tries')}."
-    )
+    unreached = "" if tries is None else f"In {several(round(tries), 'try', 'tries')} the warning reached {whom}."
     return [sentence(_reason(facts)), sentence(_readings(facts)), _processes(facts), lowered, unreached]
 
 
@@ -751,7 +755,8 @@ def _reason(facts: Facts) -> str:
     reason = facts.text("reason")
     gpus = words.gpus(facts.names("gpus")) or "the GPUs"
     threshold, window = facts.number("threshold"), facts.number("window")
-    during = f" for {duration(window)}" if window is not None else ""
+    idle = facts.number("idle_seconds") if reason == "idle" else None
+    during = f" for {duration(max(window, idle or 0.0))}" if window is not None else ""
     below = f" below {percent(threshold)}" if threshold is not None else " too low"
     why = WHY.get(reason)
     return (
@@ -838,8 +843,11 @@ _SAID = frozenset(("warning", "countdown", "unguarded"))
 def _footer(facts: Facts, *, stands: bool) -> Lines:
     """How it ``stands``, and the names under which it can be found again."""
     instance, incident = facts.text("instance"), facts.text("incident")
+    kind, _, name = instance.rpartition(":")
+    thing = {"dmi": "machine", "machine": "machine"}.get(kind)  # outside of any cloud; its host name the message has
+    shown = f"{thing} {name}" if thing else "" if kind == "host" else f"instance {instance}"
     names = [
-        f"instance {instance}" if instance and facts.guarded.billed else "",
+        shown if instance and facts.guarded.billed else "",
         f"incident {incident}" if incident else "",
     ]
     return [sentence(facts.text("sentence")) if stands else "", sentence(", ".join(name for name in names if name))]

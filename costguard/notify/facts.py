@@ -4,9 +4,12 @@ import re
 from collections.abc import Mapping
 
 from costguard.engine.wording import ActionWording, GuardedWording, wording_of
-from costguard.engine.words import clock, duration
+from costguard.engine.words import clock, clock_and_second, duration
 
 DAY = 86400.0
+
+PRECISE_SECONDS = 600.0
+"""What is nearer is told to the second, as `duration` tells how long that is."""
 
 LARGEST = 1e11
 """A larger duration, date or amount of money counts as missing."""
@@ -91,11 +94,21 @@ class Facts:
         return found.strip() if isinstance(found, str) else ""
 
     @property
+    def earliest(self) -> str:
+        """The same of what comes some seconds later, once everybody has answered: said where seconds are shown."""
+        seconds = self._due_in
+        soon = seconds is not None and 1.0 <= seconds < PRECISE_SECONDS
+        return self.when.replace(" (", " at the earliest (") if soon else self.when
+
+    @property
+    def _due_in(self) -> float | None:
+        seconds = self.number("due_in_seconds")
+        return self.number("grace") if seconds is None else seconds
+
+    @property
     def when(self) -> str:
-        """When it is due, as far as known: *at 15:40 UTC (in 10m)*, *at once*."""
-        seconds, wall, now = self.number("due_in_seconds"), self.number("due_wall"), self.number("wall")
-        if seconds is None:
-            seconds = self.number("grace")
+        """When it is due, as far as known: *at 15:40 UTC (in 10m)*, *at 15:40:07 UTC (in 2m)*, *at once*."""
+        seconds, wall, now = self._due_in, self.number("due_wall"), self.number("wall")
         if seconds is None:
             return "" if wall is None else f"at {clock(wall, 0.0)}"
         if seconds < 1.0:
@@ -103,7 +116,9 @@ class Facts:
         if wall is None and now:
             wall = now + seconds
         away = f"in {duration(seconds)}"
-        return away if wall is None else f"at {clock(wall, wall - seconds)} ({away})"
+        if wall is None:
+            return away
+        return f"at {clock_and_second(wall) if seconds < PRECISE_SECONDS else clock(wall, wall - seconds)} ({away})"
 
 
 def number(value: object) -> float | None:

@@ -183,7 +183,9 @@ def _handed_over(message: Message, plugin: Plugin, picture: bytes) -> bool:
     kind = TYPES.get(message.level, NotifyType.INFO)
     form = _form(plugin)
     title = _title(message.title, plugin, form)
-    text = _fitted(message.body or message.title, plugin, len(title))
+    cut = 0 < plugin.title_maxlen < len(title)  # else its end would be lost
+    whole = f"{message.title}\n\n{message.body}" if cut else message.body
+    text = _fitted(whole or message.title, plugin, len(title))
     attached = AppriseAttachment(AttachMemory(content=picture, name=PICTURE, mimetype="image/png")) if picture else None
     try:
         return bool(plugin.notify(body=text, title=title, notify_type=kind, body_format=form, attach=attached))

@@ -68,7 +68,8 @@ def tell(job: TellJob, overtaken: Overtaken) -> DeliveryResult:
             return DeliveryResult()
         draft = summary.begun(found._replace(id=summary.name_of(found, time.time())), _has_takers(job))
     beside = found_processes(draft, job.settings)
-    message = written(draft._replace(facts={**beside, **draft.facts}), str(job.settings.get("hold_url") or ""))
+    whole = draft._replace(facts={**beside, **draft.facts})
+    message, kept = written(whole, str(job.settings.get("hold_url") or "")), written(whole)
     login.keep(message, str(job.settings.get("runtime") or ""))
     takes_back = str(draft.facts.get("takes_back") or "")
     asked = {name for name in job.channels if wants(channel_settings(job.settings, name), message, takes_back)}
@@ -82,7 +83,7 @@ def tell(job: TellJob, overtaken: Overtaken) -> DeliveryResult:
     wanted = [name for name in channels if _names(channel_settings(job.settings, name), draft.kind)]
     runtime, again = str(job.settings.get("runtime") or ""), job.again or draft.kind == "summary"
     after = {name: _before(job, name) for name in channels} if job.after else {}
-    text = (message.title, _without_link(job, draft, message))
+    text = kept.title, kept.body  # without the link, which holds the machine for whoever reads it
     record = DeliveryRecord(
         runtime, draft, again=again, wanted=wanted, channels=channels, instead=instead, after=after, text=text
     )
@@ -117,11 +118,6 @@ def among_those_present(told: DeliveryResult, kind: str) -> DeliveryResult:
         unheard = {UNASKED: f"nobody is left to hear it: {told.absent['task']}"}
         return DeliveryResult(unheard, answered=told.answered, begun=told.begun)
     return told._replace(failed=told.absent, absent={})
-
-
-def _without_link(job: TellJob, draft: Draft, message: Message) -> str:
-    """The text of a message as it is kept: the owner's link for a hold works for whoever reads it."""
-    return written(draft).body if str(job.settings.get("hold_url") or "") in message.body else message.body
 
 
 def _picture(draft: Draft, history: str) -> "DrawJob | None":

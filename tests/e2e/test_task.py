@@ -53,7 +53,7 @@ def test_an_idle_job_is_cancelled_and_no_other(agent: Agent, slurm: Slurm) -> No
     told = slurm.job("1")["told"]
     postponed = f"`costguard hold 2h --state-dir {agent.folder}/state`"
     assert re.match(
-        rf"job 1 of alice on \S+ will be ended at \d\d:\d\d UTC \(in 1s\)\. To postpone it: {postponed} on \S+, or from elsewhere `srun",
+        rf"job 1 of alice on \S+ will be ended at \d\d:\d\d:\d\d UTC at the earliest \(in 1s\)\. To postpone it: {postponed} on \S+, or from elsewhere `srun",
         told[0],
     )
     assert "told" not in slurm.job("2")

@@ -345,7 +345,7 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
     "deadline_ahead": (lambda: ran(machine(lifetime=4 * HOUR, unused_after=None), 3 * HOUR, BUSY), "deadline_ahead", "warning",
         "WATCHING stop", {"limit": "lifetime", "due_in_seconds": HOUR, "due_wall": EPOCH + 4 * HOUR, "stop_busy": False, "movable": 24 * HOUR}),
     "deadline_extended": (moved, "deadline_extended", "info", "WATCHING stop ann", {
-        "hold": "a run", "due_wall": EPOCH + 5 * HOUR, "takes_back": "warning"}),
+        "hold": "a run", "due_wall": EPOCH + 5 * HOUR, "was_wall": EPOCH + 4 * HOUR, "takes_back": "warning"}),
     "countdown": (lambda: ran(until(machine(grace=2 * HOUR), "WARNING"), HOUR + 30.0, QUIET), "countdown", "warning", "WARNING stop idle", {
         "due_in_seconds": pytest.approx(3590.1), "due_wall": pytest.approx(EPOCH + 310.1 + 2 * HOUR - 10.0)}),
     "armed": (lambda: ran(machine(tell_armed=True, arm_duration=30.0), 60.0, BUSY), "armed", "info", "WATCHING stop", {}),

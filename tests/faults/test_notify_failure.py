@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -73,6 +74,30 @@ def test_the_service_s_own_name_for_what_is_wrong(tmp_path: Path) -> None:
     assert "sns:Publish" in answer["failed"]["sns"]
     assert (len(services.of("slack.com")), len(services.of(SNS_HOST))) == (1, 1)
     assert TOKEN not in printed
+
+
+def test_a_title_that_a_service_cuts_stands_in_the_text_as_well(tmp_path: Path) -> None:
+    """The subject of a topic has 99 characters, and the end of a summary's title says of which time it is."""
+    published: list[dict[str, list[str]]] = []
+
+    def sns(asked: Asked, _before: int) -> Answer:
+        found = urllib.parse.parse_qs(asked.body.decode())
+        if found["Action"] == ["CreateTopic"]:
+            space, topic = "http://sns.amazonaws.com/doc/2010-03-31/", "arn:aws:sns:us-east-1:000:gpu"
+            made = f"<CreateTopicResult><TopicArn>{topic}</TopicArn></CreateTopicResult>"
+            return Answer(200, f'<CreateTopicResponse xmlns="{space}">{made}</CreateTopicResponse>')
+        published.append(found)
+        return Answer(200, "<PublishResponse></PublishResponse>")
+
+    long = {**WARNING, "title": f"gpu-7: {'worked 30h, ' * 9}since Monday"}
+    with Services(tmp_path, {SNS_HOST: sns}) as services:
+        for message in (WARNING, long):
+            answer, _ = tell(tmp_path, {"sns": SNS}, services.environment, message=message)
+            assert list(answer["reached"]) == ["sns"]
+    short, cut = published
+    assert (short["Subject"], short["Message"]) == ([WARNING["title"]], [WARNING["body"]])
+    assert len(cut["Subject"][0]) <= 99
+    assert cut["Message"] == [f"{long['title']}\n\n{WARNING['body']}"]
 
 
 def test_only_a_name_is_kept_of_what_a_service_says(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ import trustme
 
 from costguard.history import FILE, store
 from costguard.history.job import Batch, EventRow, MachineMinute
+from costguard.notify.delivery_record import FOLDER
 from costguard.notify.summary import STAMP
 
 CANARY = "c4n4ry"
@@ -357,7 +358,7 @@ def test_a_link_of_the_owner_stands_in_the_warning(tmp_path: Path) -> None:
     with Receiver() as web:
         threading.Thread(target=web.serve_forever, daemon=True).start()
         urls = written(tmp_path, "urls", f"json://127.0.0.1:{web.server_port}/fine")
-        settings = {"channels": {"team": {"urls": urls}}, "hold_url": link}
+        settings = {"channels": {"team": {"urls": urls}}, "hold_url": link, "runtime": str(tmp_path)}
         asked = {"message": job, "channels": ["team"], "settings": settings, "deadline": 20.0}
         subprocess.run(
             [sys.executable, "-m", "costguard.notify.worker"],
@@ -367,6 +368,9 @@ def test_a_link_of_the_owner_stands_in_the_warning(tmp_path: Path) -> None:
     lines = str(web.bodies["fine"]["message"]).splitlines()
     assert lines[0].startswith("To postpone it: `costguard hold 2h`")
     assert lines[1] == "To hold it without a login: https://hold.example.org/i-1%2F%3Fx?why=b1-i1"
+    (record,) = (tmp_path / FOLDER).iterdir()
+    assert lines[0] in record.read_text()
+    assert "hold.example.org" not in record.read_text(), "it works for whoever reads it, and the history is everybody's"
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])

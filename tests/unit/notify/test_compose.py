@@ -161,7 +161,7 @@ def test_titles_fit_the_action(kind: str, action: str, title: str) -> None:
         ("outcome_unknown", "command", "See whether the command ran, and what it did."),
         ("outcome_unknown", "stop", "Check in the cloud's console whether the machine is still billed."),
         ("unguarded", "end_process", "box: costguard was stopped before the countdown ended"),
-        ("unguarded", "stop", "box: costguard has ended, so the stop does not come; the bill goes on"),
+        ("unguarded", "stop", "box: costguard has ended, so nothing is stopped; the bill goes on"),
     ],
 )
 def test_words_are_true_of_the_action(kind: str, action: str, words: str) -> None:
@@ -292,7 +292,7 @@ def test_the_first_line_of_a_note_is_the_note(length: int, lines: int) -> None:
 def test_a_countdown_without_its_guard_says_what_it_means_for_the_bill() -> None:
     """And which command makes it go on; what a person asked for does not go on."""
     idle = compose("unguarded", FACTS)
-    assert idle.title == "box: costguard has ended, so the shutdown does not come; the bill goes on"
+    assert idle.title == "box: costguard has ended, so nothing is stopped; the bill goes on"
     assert "To guard the machine again: `sudo systemctl start costguard`." in idle.body
     assert "A new countdown begins then, with its warning." in idle.body
     assert "cancelled then" in compose("unguarded", {**FACTS, "reason": "person", "owner": "ann"}).body
@@ -608,12 +608,56 @@ def test_the_first_message_that_people_get_is_no_reminder() -> None:
 
 
 @pytest.mark.parametrize(
+    ("seconds", "when"),
+    [(600, "at 15:46 UTC (in 10m)"), (90, "at 15:46:40 UTC at the earliest (in 1m 30s)"), (0.4, "at once")],
+)
+def test_a_short_countdown_is_told_to_the_second(seconds: float, when: str) -> None:
+    """It begins once everybody has answered, so what is told is never too late; minutes are cut off, which says the same."""
+    assert compose("warning", {**FACTS, "due_in_seconds": seconds}).title == f"box will be shut down {when}"
+    notice = compose("notice", {**FACTS, "due_in_seconds": seconds, "change": "stop"}).title
+    assert notice == f"box: the cloud stops it {when.replace(' at the earliest', '')}"
+
+
+def test_a_warning_says_for_how_long_it_is_idle_and_not_how_long_the_window_is() -> None:
+    """A window of three seconds said of a night that the load was low for 3s."""
+    text = compose("acting", {**FACTS, "window": 3.0, "idle_seconds": 7260.0})
+    assert "load below 5 % for 2h 1m on" in text.body
+    assert "for 1h on" in compose("acting", {**FACTS, "idle_seconds": 60.0}).body, "a blip that the window tolerates"
+    unused = compose("acting", {**FACTS, "reason": "unused", "idle_seconds": 7260.0})
+    assert "no work since boot for 1h" in unused.body
+
+
+def test_a_deadline_names_the_same_command_in_each_message() -> None:
+    """A hold postpones a stop that is near; what moves the deadline stands beside it, as it stood in the message before."""
+    facts = {**FACTS, "reason": "deadline", "limit": "lifetime", "movable": 86400.0}
+    moves = "`costguard hold --past-deadline 2h` on box moves the deadline by that much."
+    assert all(moves in compose(kind, facts).body for kind in ("deadline_ahead", "warning"))
+    assert "--past-deadline" not in compose("warning", FACTS).body
+    moved = {**FACTS, "owner": "ann", "due_wall": 1_763_740_000, "was_wall": 1_763_732_800}
+    assert (
+        compose("deadline_extended", moved).title == "box: deadline moved from 13:46 UTC to 2025-11-21 15:46 UTC by ann"
+    )
+
+
+@pytest.mark.parametrize(
+    ("instance", "last"),
+    [
+        ("aws:i-1", "Instance aws:i-1, incident b-i1."), ("dmi:4c4c-1", "Machine 4c4c-1, incident b-i1."),
+        ("machine:0f3a", "Machine 0f3a, incident b-i1."), ("host:box", "Incident b-i1."),
+    ],
+)  # fmt: skip
+def test_a_machine_of_no_cloud_is_no_instance(instance: str, last: str) -> None:
+    """Its id is that of its firmware or system; its name stands in the first line."""
+    assert compose("held", {**FACTS, "instance": instance}).body.splitlines()[-1] == last
+
+
+@pytest.mark.parametrize(
     ("only", "whom"), [("", "nobody"), ("wall: 1 terminal (pts/0)", "only wall: 1 terminal (pts/0)")]
 )
 def test_who_reads_it_at_a_terminal_is_not_told_that_nobody_did(only: str, whom: str) -> None:
     """Whoever sits there has read the warning, though the team has not."""
     facts = {**FACTS, "unreached_tries": 3, **({"unreached_only": only} if only else {})}
-    assert f"The warning reached {whom} before, in 3 tries." in compose("countdown", facts).body
+    assert f"In 3 tries the warning reached {whom}." in compose("countdown", facts).body
 
 
 @pytest.mark.parametrize(("action", "saves"), [("stop", True), ("shutdown", True), ("end_process", False)])
@@ -662,9 +706,9 @@ def test_a_job_that_hangs_is_no_information_only() -> None:
 @pytest.mark.parametrize(
     ("why", "title", "first"),
     [
-        ("work was seen", "box: shutdown cancelled: work was seen", "The shutdown does not come."),
+        ("work was seen", "box: shutdown cancelled: work was seen", "Nothing is stopped now."),
         ("ann typed on pts/0 " + "and so on " * 9, "box: shutdown cancelled", "Ann typed on pts/0"),
-        ("", "box: shutdown cancelled", "The shutdown does not come."),
+        ("", "box: shutdown cancelled", "Nothing is stopped now."),
     ],
 )
 def test_why_a_stop_does_not_come_stands_in_the_first_line(why: str, title: str, first: str) -> None:
