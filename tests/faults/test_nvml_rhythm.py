@@ -299,6 +299,29 @@ def test_a_ring_without_samples_is_rest_only_while_nothing_runs_now(machines: Ma
     assert machine.rows["0000:02:00.0"][1] == 0.05
 
 
+@pytest.mark.parametrize(("dry", "asked"), [(False, 3), (True, 12)])
+def test_at_rest_the_energy_is_asked_once_a_minute_where_samples_cover_the_time(
+    machines: Machines, dry: bool, asked: int
+) -> None:
+    """It costs a real driver more than all else; where the ring ran dry only the energy goes back to the last tick."""
+    machine = machines(1, ring_dry=dry)
+    calls: Counter[tuple[str, str]] = Counter()
+    for _ in range(12):
+        machine.tick()
+        calls += machine.calls()
+    assert 2 <= calls["nvmlDeviceGetTotalEnergyConsumption", "0"] <= asked
+    assert not dry or calls["nvmlDeviceGetTotalEnergyConsumption", "0"] == asked
+
+
+@pytest.mark.parametrize("code", [2, 15, 999])
+def test_an_energy_that_fails_is_unknown_within_a_minute(machines: Machines, code: int) -> None:
+    """When it is asked, or at once where the power is another one."""
+    machine = machines(2)
+    machine.script.fail("nvmlDeviceGetTotalEnergyConsumption", code, gpu=1)
+    assert any(machine.tick() is not None for _ in range(7))
+    assert machine.rows["0000:02:00.0"][1] is None
+
+
 @pytest.mark.parametrize("dry", [False, True])
 def test_a_ring_that_runs_dry_or_fills_again_is_news(machines: Machines, dry: bool) -> None:
     """The reading rests on something else from then on: its words say so, and how far back it reaches."""
@@ -312,9 +335,7 @@ def test_a_ring_that_runs_dry_or_fills_again_is_news(machines: Machines, dry: bo
 
 
 @pytest.mark.parametrize("code", [2, 15, 999])
-@pytest.mark.parametrize(
-    "function", ["GetSamples", "GetDecoderUtilization", "GetTotalEnergyConsumption", "GetProcessUtilization"]
-)
+@pytest.mark.parametrize("function", ["GetSamples", "GetDecoderUtilization", "GetProcessUtilization"])
 def test_a_call_that_fails_is_unknown_in_the_same_tick(machines: Machines, function: str, code: int) -> None:
     """Unknown is never the same as before."""
     machine = machines(2)

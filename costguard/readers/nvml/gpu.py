@@ -175,12 +175,12 @@ class Gpu:
                 return False
             if gpm.idle and now < min(self._look_due, self._again_due):
                 return self._idles(now, calls)
-        found = self._nvml.samples_at_rest(self._handle, since, calls, gpm.still)
-        if found is None:
+        newest = self._nvml.samples_at_rest(self._handle, since, calls, gpm.still)
+        # samples came, or stayed away, unlike before
+        if newest is None or (newest > since) is (type(calm.evidence) is str):
             return False
-        newest, energy = found
-        if (newest > since) is (type(calm.evidence) is str):  # samples came, or stayed away, unlike before
-            return False
+        # where samples cover the time, the power of this moment is enough between two rare looks
+        rests = newest > since and now < min(self._look_due, self._again_due) and self.meter.still_now()
         if not gpm.available:
             self._other_signs(now)
         if now >= self._look_due:
@@ -191,7 +191,7 @@ class Gpu:
             self._signs
             or self._engine_calls is None
             or self._memory != calm.memory
-            or not self.meter.still(now, energy)
+            or not (rests or self.meter.rests(now))
         ):
             return False
         self._since, self._ring_read = newest, now

@@ -364,8 +364,8 @@ class Nvml:
         values, first, step = self._layouts.get(self._uints[0], self._layouts[_WIDEST])
         return code, self._stamps[: 2 * got : 2].tolist(), values[first : step * got : step].tolist()
 
-    def samples_at_rest(self, handle: "Handle", since: int, engines: "Engines", dry: bool) -> tuple[int, int] | None:
-        """The time of the newest sample, and the energy, where all samples newer than ``since`` and the engines are zero.
+    def samples_at_rest(self, handle: "Handle", since: int, engines: "Engines", dry: bool) -> int | None:
+        """The time of the newest sample, where all samples newer than ``since`` and the engines are zero.
 
         ``since`` itself when the ring ran dry, and ``dry`` or the use at this moment says that nothing ran. None where any
         answer is another one: then ask one by one.
@@ -386,7 +386,7 @@ class Nvml:
         for engine in engines:
             if engine(handle, at, at_1) or uints[0]:
                 return None
-        return None if self._energy(handle, self._at_long) else (newest, self._long.value)
+        return newest
 
     def engine_calls(self, numbers: "Sequence[int]") -> "Engines":
         """Some of ENGINES as `rest` takes them."""

@@ -149,6 +149,11 @@ class PowerMeter:
         last.covers, last.steady = seconds, True
         return True
 
+    def rests(self, now: float) -> bool:
+        """The same, by asking the counter."""
+        code, energy = self._nvml.energy(self._handle)
+        return code == SUCCESS and self.still(now, energy)
+
     def still_now(self) -> bool:
         """Whether the power of this moment is that of a quiet GPU, as the last mean was; the counter, which costs the driver more, goes on.
 

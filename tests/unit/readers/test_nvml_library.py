@@ -532,7 +532,7 @@ class Rest:
 
     def __init__(self, library: Library) -> None:
         self.kind, self.stamps, self.values = 3, [778, 790, 800], [0, 0, 0]
-        self.ring = self.use = self.engine = self.energy = 0  # codes
+        self.ring = self.use = self.engine = 0  # codes
         self.percent = self.work = 0
         self.given: list[int] = []
         library.define("nvmlDeviceGetSamples", self.samples)
@@ -540,7 +540,6 @@ class Rest:
         for name in ("Encoder", "Decoder", "Jpg"):
             library.define(f"nvmlDeviceGet{name}Utilization", lambda gpu, to, period: put(to, "I", 0))
         library.define("nvmlDeviceGetOfaUtilization", lambda gpu, to, period: put(to, "I", self.work) or self.engine)
-        library.define("nvmlDeviceGetTotalEnergyConsumption", lambda gpu, to: put(to, "Q", 1 << 40) or self.energy)
 
     def samples(self, gpu: int, of: int, since: int, kind_at: int, count_at: int, to: int) -> int:
         assert (of, take(count_at, "I")) == (1, (256,))
@@ -550,7 +549,7 @@ class Rest:
             put(to + 16 * place, "Qq", stamp, value)
         return put(count_at, "I", len(self.stamps)) or self.ring
 
-    def found(self, *, dry: bool = False, engines: tuple[int, ...] = (0, 3)) -> tuple[int, int] | None:
+    def found(self, *, dry: bool = False, engines: tuple[int, ...] = (0, 3)) -> int | None:
         nvml = Nvml()
         return nvml.samples_at_rest(GPU, 777, nvml.engine_calls(engines), dry)
 
@@ -560,12 +559,12 @@ def rest(library: Library) -> Rest:
     return Rest(library)
 
 
-def test_rest_is_the_newest_sample_and_the_energy(rest: Rest) -> None:
+def test_rest_is_the_newest_sample(rest: Rest) -> None:
     """Where every sample is zero, and every engine that there is."""
-    assert rest.found() == (800, 1 << 40)
+    assert rest.found() == 800
     assert rest.given == [777]
     rest.work = 5
-    assert rest.found(engines=(0, 1, 2)) == (800, 1 << 40), "of others nobody asks"
+    assert rest.found(engines=(0, 1, 2)) == 800, "of others nobody asks"
 
 
 @pytest.mark.parametrize(
@@ -573,7 +572,7 @@ def test_rest_is_the_newest_sample_and_the_energy(rest: Rest) -> None:
     [
         {"values": [0, 1, 0]}, {"values": [1, 0, 0]}, {"values": [0, 0, 1]}, {"stamps": [], "values": []},
         {"stamps": [777, 790, 800]}, {"stamps": [778, 790, 777]}, {"ring": NOT_SUPPORTED}, {"ring": UNKNOWN},
-        {"ring": INSUFFICIENT_SIZE}, {"work": 1}, {"engine": NOT_SUPPORTED}, {"energy": UNKNOWN},
+        {"ring": INSUFFICIENT_SIZE}, {"work": 1}, {"engine": NOT_SUPPORTED},
     ],
 )  # fmt: skip
 def test_whatever_is_otherwise_is_no_rest(rest: Rest, change: dict[str, object]) -> None:
@@ -605,4 +604,4 @@ def test_a_zero_is_as_wide_as_its_kind(rest: Rest, kind: int, least: int) -> Non
 def test_a_ring_that_ran_dry_says_nothing_by_itself(rest: Rest, dry: bool, use: int, percent: int, rests: bool) -> None:
     """Something else has to say that nothing ran: whoever asks, or the use at this moment. No time is newer then."""
     rest.ring, rest.use, rest.percent = NOT_FOUND, use, percent
-    assert rest.found(dry=dry) == ((777, 1 << 40) if rests else None)
+    assert rest.found(dry=dry) == (777 if rests else None)
