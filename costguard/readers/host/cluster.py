@@ -114,7 +114,8 @@ class Cluster:
             active.append(Activity("InfiniBand", "moved data", self._moves.since, self._moves.last, lets_go))
         unknown = self._unknown(processes)
         rests = not (active or unknown or self._ranks)
-        self.rests_until = min(self._gpus.due_at, self._fabric_at + FABRIC_SECONDS) if rests else 0.0
+        fabric_at = max(self._fabric_at + FABRIC_SECONDS, self._fabric.due_at)
+        self.rests_until = min(self._gpus.due_at, fabric_at) if rests else 0.0
         return Sight(tuple(active), unknown, ALONE.seen) if active or unknown else ALONE
 
     def _unknown(self, processes: "Processes") -> str:

@@ -52,6 +52,11 @@ class Fabric:
         self._turn: list[str] = []
         self._hot: list[str] = []  # those that moved more, in turn
 
+    @property
+    def due_at(self) -> float:
+        """Before when a look reads nothing, on the boot clock: cards are listed rarely, and most machines have none."""
+        return float("-inf") if self._counters else self._list_at
+
     def look(self, now: float) -> tuple[float | None, float | None]:
         """Bytes a second of the busiest counter, and of the one that was the busiest at two readings in a row; None while unknown."""
         if now >= self._list_at:

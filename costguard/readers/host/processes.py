@@ -24,7 +24,7 @@ LIST_SECONDS = 200.0
 """From one listing to the next. What has ended stays in the view for so long at most."""
 
 NUMBERS_TRIED = 48
-"""New numbers up to which trying each is cheaper than to list."""
+"""New numbers up to which trying each is cheaper than to list, and as many as there are processes, if no more than this live still."""
 
 NEW_READ = 32
 """New processes that a listing reads after the very first one, of each user in turn: where hundreds come and go, most are gone by the
@@ -94,13 +94,13 @@ class Processes:
             if pid not in self._found or self._young[pid] <= 0:
                 del self._young[pid]
         numbers = self._numbers()
-        if numbers is None or now >= self._list_at:
+        new = None if numbers is None or now >= self._list_at else self._there(numbers)
+        if new is None:
             self._list_at = now + LIST_SECONDS
             self._list()
         else:
-            for pid in numbers:
-                if pid not in self._found and os.access(f"{self._proc}/{pid}", os.F_OK):
-                    self._take(pid)
+            for pid in new:
+                self._take(pid)
         if self._turn_at is None or now >= self._turn_at:
             if self._turn_at is not None:
                 self._read_in_turn()
@@ -155,13 +155,18 @@ class Processes:
     def _numbers(self) -> "Iterable[int] | None":
         """The numbers given out since the last look, and the last ones before; None when that cannot be known, or they are many."""
         before, self._last = self._last, self._last_number()
-        if before is None or self._last is None or not before <= self._last <= before + NUMBERS_TRIED:
+        if before is None or self._last is None or not 0 <= self._last - before <= max(NUMBERS_TRIED, len(self._found)):
             self._tried = None
             return None
         if before == self._last == self._tried:
             return ()
         self._tried = before
         return range(max(1, before - _OVERLAP), self._last + 1)
+
+    def _there(self, numbers: "Iterable[int]") -> list[int] | None:
+        """The new ones behind which somebody lives: the fewest where programs come and go. None when they are many."""
+        found = [pid for pid in numbers if pid not in self._found and os.access(f"{self._proc}/{pid}", os.F_OK)]
+        return found if len(found) <= NUMBERS_TRIED else None
 
     def _last_number(self) -> int | None:
         """The last number that was given to a process or thread; None where /proc has other numbers than this process's own."""

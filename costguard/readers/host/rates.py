@@ -96,6 +96,23 @@ class Level:
         self._learn(steady, now, known=rate is not None)
         return going
 
+    def rests(self, rate: float | None, now: float) -> bool:
+        """Take the rate as `take` does, if it and all before it say nothing: nearly always, and soon done. Else nothing is taken."""
+        before = self._before
+        if now - self.last <= self._quiet_for:
+            return False
+        if rate is None or before is None:
+            if rate is not before:
+                return False
+            self._bucket_end = 0.0
+        elif rate >= self.usual + self._above or now >= self._bucket_end:
+            return False
+        else:
+            self._before = rate
+            self._bucket = max(self._bucket, min(rate, before))
+        self.doubtful = False
+        return True
+
     def goes_on(self, now: float) -> bool:
         """Whether it counts at this moment."""
         return now - self.last <= self._quiet_for

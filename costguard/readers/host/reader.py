@@ -219,7 +219,7 @@ def serve(senses: ActiveSenses, questions: Questions, write: "Callable[[bytes], 
     every = until = due = 0.0
     planned = 0.0  # the next look of the rhythm of before: a new question that leaves it time does not break it
     saving = False
-    told: tuple[object, object] = (None, None)  # the number of the last whole answer, and what it said
+    told: tuple[object, object] = (None, None)  # the number of the last whole answer, and what had been seen then
     while True:
         moment = now(saving=saving)
         if number is not None and moment.boot >= due:
@@ -227,10 +227,9 @@ def serve(senses: ActiveSenses, questions: Questions, write: "Callable[[bytes], 
             due += every
             planned = due
             if changed or every <= 0.0 or due > until:
-                rows = senses.rows()
-                same = every > 0.0 and rows == told[1]
-                write(encode({"read": number, "senses": told[0] if same else rows}).encode() + b"\n")
-                told, number = told if same else (number, rows), None
+                same = every > 0.0 and senses.sights == told[1]
+                write(encode({"read": number, "senses": told[0] if same else senses.rows()}).encode() + b"\n")
+                told, number = told if same else (number, senses.sights.copy()), None
             elif due <= moment.boot:  # it stood still: no look is made up for
                 due = moment.boot + every
             continue

@@ -35,6 +35,8 @@ _WHAT = {
     "fabric": ("InfiniBand", "moved more than"),
 }
 _KIB = 1024
+_VMSTAT_HEAD_BYTES = 3000
+"""For each piece of it the kernel sums up all counters of all processors; what is wanted stands in the first half of it."""
 
 QUIET = Sight(seen="network and disks are quiet")
 """Most looks."""
@@ -51,12 +53,14 @@ class Traffic:
         self._names: dict[str, tuple[str, str]] = {}  # of what counts: who, and of which user
         self._culprit = Culprit(place, Users(place))
         self._interfaces, self._fabric = Interfaces(place), Fabric(place, network)
-        self._vmstat, self._page = FirstReadable(f"{place.proc}/vmstat"), os.sysconf("SC_PAGE_SIZE")
+        self._proc, self._page = place.proc, os.sysconf("SC_PAGE_SIZE")
+        self._vmstat = FirstReadable(f"{place.proc}/vmstat", limit=_VMSTAT_HEAD_BYTES)
         self._read, self._dirty, self._out = Counter(), Counter(), Counter()
         self._cards: dict[str, tuple[Counter, Counter]] = {}  # by interface: received and sent
         self._upkeep = Upkeep(settings["ignore"], place)
         self._looked = float("-inf")
         self._unknown = NOT_YET
+        self._resting = True  # whether nothing counts, and nothing is about to
         self.wakes = float("inf")
         """When `between` should be called; a look may come before that."""
         self.rests_until = 0.0
@@ -65,7 +69,8 @@ class Traffic:
         """See `costguard.readers.host.sense.Sense`."""
         if now.boot - self._looked >= SHORTEST:
             self._measure(now, processes)
-        active = [self._activity(kind, level) for kind, level in self._levels.items() if level.goes_on(now.boot)]
+        levels = () if self._resting else self._levels.items()
+        active = [self._activity(kind, level) for kind, level in levels if level.goes_on(now.boot)]
         self.rests_until = 0.0 if active else self._looked + SHORTEST
         return Sight(tuple(active), self._unknown, QUIET.seen) if active or self._unknown else QUIET
 
@@ -93,16 +98,22 @@ class Traffic:
         rates: dict[str, _Rates] = {"fabric": self._fabric.look(now)}
         rates |= self._network(now, troubles) | self._disks(now, troubles)
         self._unknown = "; ".join(troubles)
-        if not troubles and None in [rates[kind][0] for kind in ("received", "read")]:
+        if not troubles and (rates["received"][0] is None or rates["read"][0] is None):
             self._unknown = NOT_YET
-        begun = []
+        begun, resting = [], True
         for kind, level in self._levels.items():
-            went_on, (rate, least) = level.goes_on(now), rates[kind]
+            rate, least = rates[kind]
+            if may_begin and level.rests(rate, now):
+                continue
+            went_on, resting = level.goes_on(now), False
             if level.take(rate, now, began, may_begin=may_begin, least=least) and not went_on:
                 begun.append(kind)
                 self._names.pop(kind, None)
-        doubtful = any(level.doubtful for level in self._levels.values())
+        self._resting = resting
+        doubtful = not resting and any(level.doubtful for level in self._levels.values())
         self.wakes = now + (now - began) / 2.0 if doubtful else float("inf")
+        if not (begun or self._culprit.noted):
+            return
         for kind in self._culprit.noted:
             self._names[kind] = self._culprit.found(kind, rates[kind][0] or 0.0, now, processes)
         self._culprit.watch(begun, now, processes)
@@ -113,12 +124,15 @@ class Traffic:
         except (OSError, ValueError) as error:
             troubles.append(f"the network cannot be seen ({_why(error)})")
             return {"received": (None, None), "sent": (None, None)}
-        self._cards = {name: self._cards.get(name) or (Counter(), Counter()) for name in moved}
+        if moved.keys() != self._cards.keys():
+            self._cards = {name: self._cards.get(name) or (Counter(), Counter()) for name in moved}
         found: dict[str, _Rates] = {}
         for place, kind in enumerate(("received", "sent")):
             counters = [self._cards[name][place] for name in moved]
             rates = [counter.rate(moved[name][place], now) for name, counter in zip(moved, counters, strict=True)]
-            found[kind] = _sum(rates), _sum([counter.least for counter in counters])
+            one = len(counters) == 1
+            least = counters[0].least if one else _sum([counter.least for counter in counters])
+            found[kind] = (rates[0] if one else _sum(rates)), least
         return found
 
     def _disks(self, now: float, troubles: list[str]) -> "dict[str, _Rates]":
@@ -137,7 +151,14 @@ class Traffic:
 
     def _disk_counters(self) -> tuple[int, int, int]:
         """Bytes read from disks, written to them, and written to the memory before them. Raises OSError and ValueError."""
-        table = self._vmstat.read()
+        try:
+            return self._counters_in(self._vmstat.read())
+        except ValueError:  # they stand further down
+            self._vmstat = FirstReadable(f"{self._proc}/vmstat")
+            return self._counters_in(self._vmstat.read())
+
+    def _counters_in(self, table: bytes) -> tuple[int, int, int]:
+        """Raises ValueError."""
         read_in, out = _value(table, b"pgpgin") * _KIB, _value(table, b"pgpgout") * _KIB
         return read_in, out, _value(table, b"nr_dirtied") * self._page
 
@@ -159,10 +180,10 @@ def _sum(rates: "list[float | None]") -> float | None:
 def _value(table: bytes, name: bytes) -> int:
     """One line of a table of names and numbers. Raises ValueError."""
     begin = table.find(b"\n" + name + b" ")
-    if begin < 0:
+    end = table.find(b"\n", begin + 1)
+    if begin < 0 or end < 0:  # it is not there, or not all of it
         raise ValueError(f"no {name.decode()}")
-    begin += len(name) + 2
-    return int(table[begin : table.find(b"\n", begin)])
+    return int(table[begin + len(name) + 2 : end])
 
 
 def _why(error: Exception) -> str:

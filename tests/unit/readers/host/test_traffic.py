@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from costguard.readers.host.processes import Process
 from costguard.readers.host.rates import BUCKET, BUCKETS_NEEDED, Counter, Level
@@ -500,3 +502,34 @@ def test_counters_that_cannot_be_read_in_between_leave_it_at_the_looks(world: Wo
     (world.tree.proc / "vmstat").unlink()
     world.sense.between(Moment(world.sense.wakes, 0.0))
     assert world.step(rx=MB).active
+
+
+@pytest.mark.parametrize("fill", range(2850, 3050, 9))
+def test_counters_may_stand_anywhere_in_their_table(tmp_path: Path, fill: int) -> None:
+    """The first piece of it holds them nearly always; where it ends within a number, that is not taken for a smaller one."""
+    tree = Tree(tmp_path)
+    tree.write("proc/1/net/dev", "Inter-|\n face |\n")
+    sense = Traffic(SETTINGS, tree.place)
+    for pages in (123_450_000, 123_453_000, 123_456_000):  # 300 kB/s
+        rows = [f"nr_{'x' * fill} 0", "nr_dirtied 0", f"pgpgin {pages}", "pgpgout 0"]
+        tree.write("proc/vmstat", "\n".join(["nr_free_pages 1", *rows, ""]))
+        sight = tree.look(sense, 10.0)
+    assert [one.what for one in sight.active] == ["read more than 250 kB/s"]
+
+
+LEVELS = st.lists(st.one_of(st.none(), st.floats(0.0, 400.0)), min_size=1, max_size=60)
+
+
+@given(LEVELS, st.floats(0.0, 900.0))
+def test_a_level_that_rests_is_as_one_that_is_taken(rates: list[float | None], step: float) -> None:
+    """The quick way says and learns the same as the whole one."""
+    quick, whole = Level(100.0, 300.0), Level(100.0, 300.0)
+    now = 1000.0
+    for rate in rates:
+        began, now = now, now + step
+        counts = whole.take(rate, now, began)
+        if quick.rests(rate, now):
+            assert not counts
+        else:
+            assert quick.take(rate, now, began) is counts
+        assert [getattr(quick, name) for name in Level.__slots__] == [getattr(whole, name) for name in Level.__slots__]
