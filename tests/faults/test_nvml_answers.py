@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from costguard.clocks import boot_clock
-from costguard.readers.nvml.reader import EXIT_FAILED, Lines, Reader, Schedule, _rhythm, asleep, serve
+from costguard.readers.nvml.reader import EXIT_FAILED, Lines, Reader, Schedule, _schedule_of, asleep, serve
 from costguard.testing.nvml import Process, Script, Values, write_sysfs
 from tests.faults.nvml_world import KEYS, TICK, Answer, World, loads, running, settle, words
 
@@ -569,7 +569,7 @@ def test_work_is_said_at_once_with_what_was_unsaid(world: World, when: int) -> N
 )  # fmt: skip
 def test_which_rhythm_is_one(request_: dict[str, object], rhythm: bool) -> None:
     """Two plain numbers that make sense, after a question with a number."""
-    found = _rhythm(request_, 1000.0)
+    found = _schedule_of(request_, 1000.0)
     assert (found is not None) is rhythm
     if found is not None:
         assert (found.number, found.due) == (8, 1e12)

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-FIRST_PAUSE, LONGEST_PAUSE = 10.0, 300.0
+FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 10.0, 300.0
 """Seconds before a service that did not answer is asked again: doubled each time."""
 
-TAGS_EVERY = 60.0
-WHO_EVERY = 3600.0
+TAGS_EVERY_SECONDS = 60.0
+IDENTITY_EVERY_SECONDS = 3600.0
 """Seconds between looks at what hardly changes."""
 
 _WORDS = 300  # characters
@@ -89,17 +89,17 @@ class MetadataWatch:
             self._troubles.pop(name, None)
             self._due[name] = self._clock() + wait
             return
-        pause = self._pauses.get(name, FIRST_PAUSE)
+        pause = self._pauses.get(name, FIRST_PAUSE_SECONDS)
         self._troubles[name] = words
         self._due[name] = self._clock() + pause
-        self._pauses[name] = min(LONGEST_PAUSE, pause * 2.0)
+        self._pauses[name] = min(LONGEST_PAUSE_SECONDS, pause * 2.0)
 
     def _identify(self) -> float:
         self.identity = self._chosen.provider.identify(self._chosen.site)
         self.price = self._chosen.provider.price(self.identity)
         self.start = start_command(self._chosen.provider, self.identity)
         self.resume = resume_command(self._chosen.provider, self.identity)
-        return WHO_EVERY
+        return IDENTITY_EVERY_SECONDS
 
     def _announced(self) -> float:
         if self._chosen.site.settings.get("notices") != "off":
@@ -110,7 +110,7 @@ class MetadataWatch:
         if self._chosen.site.settings.get("tags") != "off":
             found = self._chosen.provider.tags(self._chosen.site)
             self.tags = {str(name): str(value) for name, value in found.items()}
-        return TAGS_EVERY
+        return TAGS_EVERY_SECONDS
 
     def answer(self, number: object, wall: float) -> "dict[str, Any]":
         """Everything, as the guard takes it; ``wall`` is the date now."""
@@ -144,18 +144,18 @@ def serve(
     clock: "Callable[[], float]" = time.monotonic,
 ) -> None:
     """Answer until the end of the input."""
-    eyes, none = None, ""
+    watch, none = None, ""
     try:
-        eyes = MetadataWatch(choose(job.place), wait=job.wait, clock=clock)
+        watch = MetadataWatch(choose(job.place), wait=job.wait, clock=clock)
     except NobodyError as error:
         none = mask(str(error))[:_WORDS]
     while line := lines():
         number = decode(line).get("read")
-        if eyes is None:
+        if watch is None:
             answer: dict[str, Any] = {"read": number, "none": none}
         else:
-            eyes.look()
-            answer = eyes.answer(number, time.time())
+            watch.look()
+            answer = watch.answer(number, time.time())
         write(encode(answer).encode() + b"\n")
 
 

@@ -234,8 +234,8 @@ _CPU = SenseRow(
 
 _PROCESSES = SenseRow(
     name="processes",
-    module="named",
-    kind="Named",
+    module="named_processes",
+    kind="NamedProcesses",
     about="Programs that you name, while they run.",
     enabled=False,
     required=False,

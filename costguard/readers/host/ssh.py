@@ -8,13 +8,13 @@ Sources: proc_pid_io(5) (``rchar``, ``wchar``: sshd reads and writes its sockets
 
 import os
 
+from costguard.readers.host.editor_window import EditorWindow
 from costguard.readers.host.processes import Process
 from costguard.readers.host.rates import LONGEST, Counter, Level
 from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Sight
 from costguard.readers.host.table import FirstReadable
 from costguard.readers.host.text import amount, duration, read
 from costguard.readers.host.users import Users
-from costguard.readers.host.window import Window
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class _WindowMeter(_Meter):
 
     def __init__(self, pid: int, path: str, proc: str) -> None:
         super().__init__(pid, path)
-        self._window = Window(proc, pid)
+        self._window = EditorWindow(proc, pid)
         self._taken, self._said = self.counter, Counter(LONGEST_TURN)
 
     def measure(self, now: float, *, keep: bool) -> None:

@@ -1,15 +1,15 @@
 """Use that nothing makes: a killed kernel can leave a GPU at 100 % for days, with no process and at low power."""
 
-USE = 20.0
+USE_PERCENT = 20.0
 """Percent that every sample must show at least."""
 
-FLAT = 5.0
+FLAT_PERCENT = 5.0
 """Percent by which the samples may differ: what is stuck does not move."""
 
-MEMORY = 64 << 20
+MEMORY_BYTES = 64 << 20
 """Bytes in use, below which there is no context: the smallest takes more than that."""
 
-HOLD = 120.0
+HOLD_SECONDS = 120.0
 """Seconds for which everything must have looked like that."""
 
 
@@ -38,10 +38,10 @@ class Ghost:
         low, high = min(self._use[0], use[0]), max(self._use[1], use[1])
         if not alike:
             self._since = None
-        elif self._since is None or now - self._last > covers or high - low > FLAT:
+        elif self._since is None or now - self._last > covers or high - low > FLAT_PERCENT:
             self._since, low, high = now, *use
         self._last, self._use = now, (low, high)
-        return self._since is not None and now - self._since >= HOLD
+        return self._since is not None and now - self._since >= HOLD_SECONDS
 
     def forget(self) -> None:
         """Nothing was seen: begin again."""

@@ -24,15 +24,21 @@ if TYPE_CHECKING:
 RING_SECONDS = 14.0
 """How far back the driver's ring of samples surely reaches: 71 samples, one each 0.2 s, on an H100 with driver 580; others have more."""
 
-_HOLE = 1_500_000  # microseconds between two samples of an unbroken ring; the slowest product samples each second
-_BUSY = 95  # percent of GPU use from which nothing else need be asked
-_LOOK_EVERY = 60.0  # seconds between looks at memory and processes, which cost the driver more, and at what was missing
-_MOST_MEMORY = 1 << 48  # bytes; more is garbage
-_ALIKE = 0.15  # seconds by which readings that are the same may differ in what they cover
+_HOLE_MICROSECONDS = (
+    1_500_000  # microseconds between two samples of an unbroken ring; the slowest product samples each second
+)
+_BUSY_PERCENT = 95  # percent of GPU use from which nothing else need be asked
+_LOOK_EVERY_SECONDS = (
+    60.0  # seconds between looks at memory and processes, which cost the driver more, and at what was missing
+)
+_MEMORY_LIMIT_BYTES = 1 << 48  # bytes; more is garbage
+_ALIKE_SECONDS = 0.15  # seconds by which readings that are the same may differ in what they cover
 _LATE = 1.5  # by which factor, where both reach back to the reading before them without a hole: ticks are late at times
 
-_AT_WORK = 20.0  # percent of load above which signs of work add nothing: it is above every threshold that heeds them
-_WORDS_EVERY = 300.0  # seconds after which what is said of a GPU at work is said anew
+_AT_WORK_PERCENT = (
+    20.0  # percent of load above which signs of work add nothing: it is above every threshold that heeds them
+)
+_WORDS_EVERY_SECONDS = 300.0  # seconds after which what is said of a GPU at work is said anew
 _LIKE_LOAD = 0.05  # of load by which a GPU at work may differ from what was told, where nobody tells such loads apart
 _LIKE_MEMORY = 0.1  # share by which the memory in use may differ from that in the words of a GPU at work
 _LIKE_POWER = 0.1  # share by which the mean power of a GPU at work may differ from the one in its words
@@ -55,7 +61,7 @@ class UnreadableError(Exception):
     """The answers make no sense, or no activity signal is left; the words say which."""
 
 
-class Calm:
+class IdleReading:
     """A reading at rest, and of what its words were made. ``plain``: of a GPU whose use comes from its own ring of samples."""
 
     __slots__ = ("activity", "evidence", "least", "memory", "most", "plain", "reading")
@@ -65,7 +71,7 @@ class Calm:
         self.plain, self.least, self.most = plain, reading[2] / _LATE, min(reading[2] * _LATE, RING_SECONDS)
 
 
-class Work:
+class BusyReading:
     """A reading of a GPU at work, when it was told, and of what its words were made.
 
     ``plain``: of a GPU whose load is the ``peak`` of its own ring of samples, and which cannot be suspected of anything;
@@ -106,8 +112,8 @@ class Gpu:
         self._again_due = 0.0  # when to ask again for what was missing
         self._engines_idle: list[tuple[int, int]] | None = None  # what those answer that are there, at rest
         self._engine_calls: Engines | None = None  # which ask those; None: not known
-        self._calm: Calm | None = None  # the last reading, when it was one at rest
-        self._work: Work | None = None  # the same of one at work
+        self._calm: IdleReading | None = None  # the last reading, when it was one at rest
+        self._work: BusyReading | None = None  # the same of one at work
         self._memory: int | None = None  # bytes in use; None: unknown
         self._use = (0.0, 0.0)  # percent, lowest and highest of the samples since the last read
         self._ghost = Ghost()
@@ -152,7 +158,7 @@ class Gpu:
         power_code, milliwatts = self._nvml.power(self._handle)
         return degrees if code == SUCCESS else None, milliwatts / 1000 if power_code == SUCCESS else None
 
-    def goes_on(self, now: float, above: float = 1.0) -> bool:
+    def unchanged(self, now: float, above: float = 1.0) -> bool:
         """Whether `read` would give the last reading again: found in few steps, for most ticks need no more.
 
         False: it may be otherwise, and `read` has to look at the same time. Nothing that was asked here is lost to it.
@@ -160,12 +166,12 @@ class Gpu:
         self._above = above
         try:
             if self._calm is not None:
-                return self._rests(now, self._calm)
-            return self._work is not None and self._works(now, self._work)
+                return self._still_idle(now, self._calm)
+            return self._work is not None and self._still_busy(now, self._work)
         except NvmlError:  # it fails again, and is told, or it does not
             return False
 
-    def _rests(self, now: float, calm: Calm) -> bool:
+    def _still_idle(self, now: float, calm: IdleReading) -> bool:
         gpm, calls, since = self._gpm, self._engine_calls, self._since
         if calls is None or not calm.plain or not calm.least <= now - self._ring_read <= calm.most:
             return False
@@ -174,7 +180,7 @@ class Gpu:
             if gpm.signs or gpm.words != calm.activity:
                 return False
             if gpm.idle and now < min(self._look_due, self._again_due):
-                return self._idles(now, calls)
+                return self._idle_by_counters(now, calls)
         newest = self._nvml.samples_at_rest(self._handle, since, calls, gpm.still)
         # samples came, or stayed away, unlike before
         if newest is None or (newest > since) is (type(calm.evidence) is str):
@@ -197,7 +203,7 @@ class Gpu:
         self._since, self._ring_read = newest, now
         return True
 
-    def _idles(self, now: float, calls: "Engines") -> bool:
+    def _idle_by_counters(self, now: float, calls: "Engines") -> bool:
         """Where the activity counters prove the time since the last read quiet: they cost the driver a hundredth of its ring or energy."""
         nvml, handle = self._nvml, self._handle
         if self._signs or nvml.rates(handle) != _IDLE or not nvml.engines_below(handle, calls, 0.0):
@@ -213,15 +219,15 @@ class Gpu:
             self._since += int((now - self._ring_read) * 1e6)
         self._ring_read = now
 
-    def _works(self, now: float, work: Work) -> bool:
+    def _still_busy(self, now: float, work: BusyReading) -> bool:
         """At so much load that nothing else is heeded, with so much power that nothing seems to hang."""
         gpm, gap = self._gpm, now - self._ring_read
-        if not work.plain or now - work.at >= _WORDS_EVERY or now >= min(self._look_due, self._again_due):
+        if not work.plain or now - work.at >= _WORDS_EVERY_SECONDS or now >= min(self._look_due, self._again_due):
             return False
         if gpm.available:
             gpm.read(now)
             self._signs = []  # above this load nobody heeds them
-            if gap <= RING_SECONDS and self._reaches_alike(gap, work) and self._does_the_same(work):
+            if gap <= RING_SECONDS and self._reaches_alike(gap, work) and self._same_activity(work):
                 self._pass_over(now)
                 return True
         code, stamps, values = self._nvml.samples(self._handle, self._since)
@@ -239,7 +245,7 @@ class Gpu:
         self._since, self._ring_read, work.shares = stamps[-1], now, gpm.shares
         return True
 
-    def _does_the_same(self, work: Work) -> bool:
+    def _same_activity(self, work: BusyReading) -> bool:
         """Whether as much of the GPU was in use as when it was told: no peak is below the mean of busy SMs."""
         busy, (code, percent) = self._gpm.use, self._nvml.rates(self._handle)
         return (
@@ -247,21 +253,21 @@ class Gpu:
             and self._gpm.moves
             and code == SUCCESS
             and percent <= 100  # else it is garbage, and told
-            and busy > max(100.0 * self._above, _AT_WORK)
+            and busy > max(100.0 * self._above, _AT_WORK_PERCENT)
             and len(work.shares) == len(self._gpm.shares)
             and all(_within(new, told, _LIKE_SHARES) for new, told in zip(self._gpm.shares, work.shares, strict=True))
             and self._engines_below(work)
         )
 
-    def _engines_below(self, work: Work) -> bool:
+    def _engines_below(self, work: BusyReading) -> bool:
         """Whether no engine, which the GPU use does not count, was used for more than that."""
-        if work.peak >= _BUSY:
+        if work.peak >= _BUSY_PERCENT:
             return True
         calls = self._engine_calls
         return calls is not None and self._nvml.engines_below(self._handle, calls, work.peak)
 
     @staticmethod
-    def _reaches_alike(gap: float, work: Work) -> bool:
+    def _reaches_alike(gap: float, work: BusyReading) -> bool:
         reach = work.reading[2]
         return reach <= gap * _LATE and gap <= reach * _LATE
 
@@ -295,11 +301,11 @@ class Gpu:
         percent, ring_covers, evidence = self._gpu_use(now)
         suspected = self._suspected()
         other = 0
-        if percent < _BUSY or suspected or self._power_of_hung:
+        if percent < _BUSY_PERCENT or suspected or self._power_of_hung:
             other, name = self._engine_use()
             if other > percent:
                 percent, evidence = other, f"{name} {other} %"
-            if not self._gpm.available and (percent <= _AT_WORK or suspected or self._power_of_hung):
+            if not self._gpm.available and (percent <= _AT_WORK_PERCENT or suspected or self._power_of_hung):
                 self._other_signs(now)
         if suspected or now >= self._look_due:
             self._look(now)
@@ -308,7 +314,13 @@ class Gpu:
         quiet = percent == 0 and not self._signs
         power = self._power(now, quiet=quiet, ring=ring_covers > 0)
         covers = max(ring_covers, min(power.covers, now - self._before))  # the energy may be asked rarely
-        if again and quiet and power.steady and self._calm is not None and self._alike(self._calm, covers, evidence):
+        if (
+            again
+            and quiet
+            and power.steady
+            and self._calm is not None
+            and self._same_rest(self._calm, covers, evidence)
+        ):
             return self._calm.reading
         alike = suspected and other == 0 and self._nothing_behind()
         if self._ghost.see(now, ring_covers, self._use, alike=alike):
@@ -320,19 +332,23 @@ class Gpu:
             hung = self._hangs(now, ring_covers, calm=other == 0)
             self.findings = [("suspect_hung", hung)] if hung else []
         signs = list(dict.fromkeys(self._signs)) if self._signs else []
-        if again and self._work is not None and self._goes_on(self._work, now, percent, signs, covers):
+        if again and self._work is not None and self._same_work(self._work, now, percent, signs, covers):
             self._work.shares = self._gpm.shares
             return self._work.reading
         reading = percent / 100, signs, covers, self._words(evidence, power.evidence)
-        plain = self._divided is None and "samples" not in self._unsupported
-        self._calm = Calm(reading, evidence, self._gpm.words, self._memory, plain=plain) if quiet else None
-        self._work = None
-        if (plain or self._divided is not None) and (percent or signs):
-            self._work = work = Work(reading, now, self.meter.mean, self._memory, self.findings)
-            known = bool(self.meter.contexts) and self.meter.measured and not self.findings
-            work.peak, work.shares = self._use[1], self._gpm.shares
-            work.plain = plain and known and not self._power_of_hung and percent == work.peak > max(other, _AT_WORK)
+        self._remember(reading, evidence, percent, other, now, quiet=quiet)
         return reading
+
+    def _remember(self, reading: Reading, use: "Use", percent: float, other: int, now: float, *, quiet: bool) -> None:
+        """Keep that by which the next reading may be found to be the same; ``other``: percent of the busiest other engine."""
+        plain = self._divided is None and "samples" not in self._unsupported
+        self._calm = IdleReading(reading, use, self._gpm.words, self._memory, plain=plain) if quiet else None
+        self._work = None
+        if (plain or self._divided is not None) and (percent or reading[1]):
+            self._work = work = BusyReading(reading, now, self.meter.mean, self._memory, self.findings)
+            known = plain and bool(self.meter.contexts) and self.meter.measured and not self.findings
+            work.peak, work.shares = self._use[1], self._gpm.shares
+            work.plain = known and not self._power_of_hung and percent == work.peak > max(other, _AT_WORK_PERCENT)
 
     def _power(self, now: float, *, quiet: bool, ring: bool) -> Power:
         contexts = self.meter.contexts
@@ -347,11 +363,11 @@ class Gpu:
         notes = (_said(use), activity, power, self.meter.holders(), memory, self._gpm.note)
         return ", ".join(filter(None, notes))
 
-    def _alike(self, calm: "Calm", covers: float, evidence: "Use") -> bool:
+    def _same_rest(self, calm: "IdleReading", covers: float, evidence: "Use") -> bool:
         """At rest, with a power that says nothing new: whether nothing else does."""
         told = calm.reading[2]
         return (
-            (self._unbroken_alike(covers, told) or -_ALIKE <= covers - told <= _ALIKE)
+            (self._unbroken_alike(covers, told) or -_ALIKE_SECONDS <= covers - told <= _ALIKE_SECONDS)
             and (evidence == calm.evidence or (type(evidence) is tuple and evidence[:2] == calm.evidence[:2]))
             and self._gpm.words == calm.activity
             and self._memory == calm.memory
@@ -361,24 +377,24 @@ class Gpu:
         """Whether both reach back to the reading before them, over about the same time."""
         return covers >= self._ring_read - self._before and told <= covers * _LATE and covers <= told * _LATE
 
-    def _goes_on(self, work: Work, now: float, percent: float, signs: list[str], covers: float) -> bool:
+    def _same_work(self, work: BusyReading, now: float, percent: float, signs: list[str], covers: float) -> bool:
         """Whether a GPU at work is as it was told: the same load for all that decide, and nothing else that anybody heeds is new."""
         load, told, reach, _ = work.reading
         mean, before = self.meter.mean, work.mean
         return (
             (percent / 100 == load or self._alike_load(percent, work))
-            and now - work.at < _WORDS_EVERY
+            and now - work.at < _WORDS_EVERY_SECONDS
             and self._unbroken_alike(covers, reach)
-            and (percent > _AT_WORK or _kinds(signs) == _kinds(told))
+            and (percent > _AT_WORK_PERCENT or _kinds(signs) == _kinds(told))
             and self.findings == work.findings
             and _near(self._memory, work.memory, _LIKE_MEMORY)
             and _near(mean, before, _LIKE_POWER)
         )
 
-    def _alike_load(self, percent: float, work: Work) -> bool:
+    def _alike_load(self, percent: float, work: BusyReading) -> bool:
         """Whether this load, and the one that was told, are above whatever anybody compares them with, and near each other."""
         load, told = percent / 100, work.reading[0]
-        return min(load, told) > max(self._above, _AT_WORK / 100) and abs(load - told) <= _LIKE_LOAD + 1e-9
+        return min(load, told) > max(self._above, _AT_WORK_PERCENT / 100) and abs(load - told) <= _LIKE_LOAD + 1e-9
 
     def _hangs(self, now: float, covers: float, *, calm: bool) -> str:
         """Words when the job looks as if it hung; "" also where too little of that is known."""
@@ -394,7 +410,7 @@ class Gpu:
         else:
             calm = calm and meter.waits and (self._traffic.still or not self._traffic.known)
             still = ", links idle" if self._traffic.known else ""
-        alike = calm and self._power_of_hung and self._use[0] >= hung.USE
+        alike = calm and self._power_of_hung and self._use[0] >= hung.USE_PERCENT
         sm = self._gpm.use or 0.0
         if not self._hung.see(now, covers, meter.mean, sm, meter.levels.margin, alike=alike):
             return ""
@@ -409,10 +425,10 @@ class Gpu:
     def _suspected(self) -> bool:
         """Use that is high and flat, and by the last look nobody there to make it: worth a closer look."""
         low, high = self._use
-        return low >= ghost.USE and high - low <= ghost.FLAT and self.meter.nobody and self._empty()
+        return low >= ghost.USE_PERCENT and high - low <= ghost.FLAT_PERCENT and self.meter.nobody and self._empty()
 
     def _empty(self) -> bool:
-        return self._memory is not None and self._memory < ghost.MEMORY
+        return self._memory is not None and self._memory < ghost.MEMORY_BYTES
 
     def _nothing_behind(self) -> bool:
         """After a fresh look: no process of any kind, no memory, low power, no other sign. False if any of it is unknown."""
@@ -467,10 +483,12 @@ class Gpu:
     def _unbroken(self, stamps: list[int], gap: float) -> float:
         """Seconds back to the last hole; the whole ``gap`` since the last read when there is none."""
         start = stamps[0]
-        if max(map(sub, stamps[1:], stamps), default=0) > _HOLE:
-            start = next(new for new, old in zip(stamps[:0:-1], stamps[-2::-1], strict=True) if new - old > _HOLE)
+        if max(map(sub, stamps[1:], stamps), default=0) > _HOLE_MICROSECONDS:
+            start = next(
+                new for new, old in zip(stamps[:0:-1], stamps[-2::-1], strict=True) if new - old > _HOLE_MICROSECONDS
+            )
             return (stamps[-1] - start) / 1e6
-        if self._since and start - self._since <= _HOLE:
+        if self._since and start - self._since <= _HOLE_MICROSECONDS:
             return gap
         return min((stamps[-1] - start) / 1e6, gap or RING_SECONDS)
 
@@ -480,7 +498,7 @@ class Gpu:
             self._unsupported.discard("samples")  # ask both again: unknown now, but perhaps not for ever
             if self._nvml.mig(self._handle) == (SUCCESS, 1):
                 self._divided = Divided(self._nvml, self._handle, self._share)
-                self._whole_due = now + _LOOK_EVERY
+                self._whole_due = now + _LOOK_EVERY_SECONDS
                 return self._parts(now, self._divided)
             raise UnreadableError(f"the driver reports no GPU utilisation (NVML {code}, GetUtilizationRates)")
         percent = self._value("GetUtilizationRates", (code, percent))
@@ -540,7 +558,7 @@ class Gpu:
 
     def _look_at_memory(self) -> None:
         code, used = self._nvml.memory_used(self._handle)
-        self._memory = used if code == SUCCESS and used < _MOST_MEMORY else None
+        self._memory = used if code == SUCCESS and used < _MEMORY_LIMIT_BYTES else None
 
     def _ask_again(self, now: float) -> None:
         """What was missing may be there by now: a driver that fails for a while may say *not supported*, too."""
@@ -557,7 +575,11 @@ class Gpu:
 
     def _next(self, now: float, due: float) -> float:
         """When something rare is due again: in a rhythm of this GPU's own."""
-        return now + _LOOK_EVERY * self._share if not due else now + _LOOK_EVERY - (now - due) % _LOOK_EVERY
+        return (
+            now + _LOOK_EVERY_SECONDS * self._share
+            if not due
+            else now + _LOOK_EVERY_SECONDS - (now - due) % _LOOK_EVERY_SECONDS
+        )
 
     @staticmethod
     def _value(function: str, answer: tuple[int, int]) -> int:

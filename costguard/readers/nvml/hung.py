@@ -6,16 +6,16 @@ for data lets the use dip. It is a suspicion, from what there is to see: told, a
 
 from costguard.readers.nvml.learnt import Learnt
 
-USE = 99.0
+USE_PERCENT = 99.0
 """Percent that every sample must show."""
 
-HOLD = 600.0
+HOLD_SECONDS = 600.0
 """Seconds for which everything must have been flat."""
 
 OWN_SHARE = 0.6
 """Of the highest mean power that this job drew: from there down it is off its own baseline."""
 
-_FLAT_SM = 2.0  # percent by which the share of busy SMs may vary
+_FLAT_SM_PERCENT = 2.0  # percent by which the share of busy SMs may vary
 
 
 def words(*, less: bool, still: str) -> str:
@@ -54,11 +54,11 @@ class Hung:
             return False
         power = min(self._power[0], mean), max(self._power[1], mean)
         part = min(self._sm[0], sm), max(self._sm[1], sm)
-        flat = power[1] - power[0] <= margin and part[1] - part[0] <= _FLAT_SM
+        flat = power[1] - power[0] <= margin and part[1] - part[0] <= _FLAT_SM_PERCENT
         if self._since is None or now - self._last > covers or not flat:
             self._since, power, part = now, (mean, mean), (sm, sm)
         self._last, self._power, self._sm = now, power, part
-        return now - self._since >= HOLD
+        return now - self._since >= HOLD_SECONDS
 
     def forget(self) -> None:
         """It moved: begin again."""

@@ -8,12 +8,12 @@ TYPE_CHECKING = False  # importing typing would cost this process memory for goo
 if TYPE_CHECKING:
     from costguard.readers.nvml.library import Handle
 
-_LOOK_EVERY = 60.0  # seconds between looks at which instances there are
+_LOOK_EVERY_SECONDS = 60.0  # seconds between looks at which instances there are
 
 AT_ONCE = 3
 """Instances that are asked in one read, two calls each: in turn, each for all the time since it was asked last."""
 
-_HOLE = 20.0  # seconds between two reads, from which on what lies between them must be covered
+_HOLE_SECONDS = 20.0  # seconds between two reads, from which on what lies between them must be covered
 
 
 class Divided:
@@ -55,7 +55,7 @@ class Divided:
 
     def _turn(self, now: float, *, whole: bool) -> list[int]:
         """Whose turn it is: everybody's while one is not known or after a hole, else that of those who waited longest."""
-        hole, self._last = now - self._last > _HOLE, now
+        hole, self._last = now - self._last > _HOLE_SECONDS, now
         if whole or hole or None in [part.use for part in self._parts.values()]:
             return list(self._parts)
         return sorted(self._parts, key=lambda number: self._asked.get(number, 0.0))[:AT_ONCE]
@@ -77,7 +77,7 @@ class Divided:
         return peak, covers, f"busiest of {count} MIG instance{'' if count == 1 else 's'} {peak:.0f} %"
 
     def _look(self, now: float) -> None:
-        self._look_due = now + _LOOK_EVERY * (1.0 if self._look_due else self._share)
+        self._look_due = now + _LOOK_EVERY_SECONDS * (1.0 if self._look_due else self._share)
         code, numbers = self._nvml.instances(self._handle)
         if code in DROPPED:
             numbers = []

@@ -65,20 +65,20 @@ if TYPE_CHECKING:
 
 EXIT_FAILED = 3
 
-_LINE = 65536
-_RESCAN = 60.0  # seconds between looks at which GPUs there are
-_PATIENCE = 3  # reads without any GPU, after which a fresh process is the better try
-_REOPEN = (3, 6, 12)  # failed reads after which a GPU gets a fresh handle, and every 30th: opening may be slow
-_ON_THE_WAY = 0.1  # seconds that an answer may take to become a tick; less than a sample of the ring
-_REASON = 240  # characters
-_WHOLE_EVERY = 600.0  # seconds after which an answer tells everything again
-_COUNTED_EVERY = (
+_LINE_BYTES = 65536
+_RESCAN_SECONDS = 60.0  # seconds between looks at which GPUs there are
+_BLIND_READS_LIMIT = 3  # reads without any GPU, after which a fresh process is the better try
+_REOPEN_AFTER = (3, 6, 12)  # failed reads after which a GPU gets a fresh handle, and every 30th: opening may be slow
+_DELIVERY_SECONDS = 0.1  # seconds that an answer may take to become a tick; less than a sample of the ring
+_REASON_CHARACTERS = 240  # characters
+_WHOLE_EVERY_SECONDS = 600.0  # seconds after which an answer tells everything again
+_COUNTERS_EVERY_SECONDS = (
     120.0  # seconds after which an answer holds the counters, which a guard that begins anew bridges its gap with
 )
-_RHYTHMS = (0.05, 3600.0)  # seconds between two answers that nobody asked for, at least and at most
-_NAP = 0.05  # seconds asleep that two readings of the clocks cannot make by themselves
+_STREAM_SECONDS = (0.05, 3600.0)  # seconds between two answers that nobody asked for, at least and at most
+_NAP_SECONDS = 0.05  # seconds asleep that two readings of the clocks cannot make by themselves
 _GROUPS = 2  # of GPUs, by the moment at which what is rare is done
-_MOST = 1 << 64  # what no counter and no clock reaches
+_NUMBER_LIMIT = 1 << 64  # what no counter and no clock reaches
 # Not cured by a fresh process: the GPU cannot, may not, or needs a reset.
 _LASTING = (NOT_SUPPORTED, NO_PERMISSION, FUNCTION_NOT_FOUND, GPU_IS_LOST, RESET_REQUIRED)
 
@@ -110,12 +110,12 @@ class _Slot:
         try:
             return self.gpu.holders()
         except Exception as error:  # noqa: BLE001 # as for its reading
-            return None, None, str(error)[:_REASON]
+            return None, None, str(error)[:_REASON_CHARACTERS]
 
     def failed(self, error: Exception) -> None:
         self.code = error.code if isinstance(error, NvmlError) else 0
         told = isinstance(error, NvmlError | UnreadableError)
-        self.reason = (str(error) if told else f"reading failed: {type(error).__name__}: {error}")[:_REASON]
+        self.reason = (str(error) if told else f"reading failed: {type(error).__name__}: {error}")[:_REASON_CHARACTERS]
 
 
 class Reader:
@@ -207,12 +207,12 @@ class Reader:
         """The counters, where they have not been told for long."""
         if now < self._counted_due:
             return None
-        self._counted_due = now + _COUNTED_EVERY
+        self._counted_due = now + _COUNTERS_EVERY_SECONDS
         return self._energy()
 
     def _answer(self, number: object, rows: "list[list[Any]]", now: float) -> dict[str, object]:
         self.told = number if isinstance(number, int) else 0
-        self._whole_due, self._counted_due = now + _WHOLE_EVERY, now + _COUNTED_EVERY
+        self._whole_due, self._counted_due = now + _WHOLE_EVERY_SECONDS, now + _COUNTERS_EVERY_SECONDS
         answer: dict[str, object] = {"read": number, "gpus": rows, "counters": self._energy()}
         if self.unsaid is not None:
             answer["unsaid"], self.unsaid = self.unsaid, None
@@ -247,7 +247,7 @@ class Reader:
         slots = self._slots
         again = again and self._fillers is None  # who is on a GPU may change where its load does not
         if again:  # most reads end here
-            awake = [slot for slot in slots.values() if slot.gpu is None or not slot.gpu.goes_on(now, self.above)]
+            awake = [slot for slot in slots.values() if slot.gpu is None or not slot.gpu.unchanged(now, self.above)]
             if not awake:
                 return [], False
         rows = [
@@ -255,7 +255,7 @@ class Reader:
             for key, slot in slots.items()
         ]
         self._judge()
-        late, news = self._clock() - now + _ON_THE_WAY, False
+        late, news = self._clock() - now + _DELIVERY_SECONDS, False
         for slot, row in zip(self._slots.values(), rows, strict=True):
             if row is not slot.row:
                 row[3] = round(row[3] + late, 2) if row[3] else 0
@@ -263,7 +263,7 @@ class Reader:
         return rows, news
 
     def _row(self, key: str, slot: _Slot, now: float, *, again: bool, whole: bool) -> "list[Any]":
-        if slot.failures in _REOPEN or (slot.failures and slot.failures % 30 == 0):
+        if slot.failures in _REOPEN_AFTER or (slot.failures and slot.failures % 30 == 0):
             self._reopen(key, slot)
         if slot.gpu is not None:
             try:
@@ -288,7 +288,7 @@ class Reader:
         codes = [slot.code for slot in self._slots.values()]
         hopeless = bool(codes) and all(code and code not in _LASTING for code in codes)
         self._blind = self._blind + 1 if hopeless else 0
-        self.failed = self._blind >= _PATIENCE or UNINITIALIZED in codes
+        self.failed = self._blind >= _BLIND_READS_LIMIT or UNINITIALIZED in codes
         if self.failed:
             self._error = next(slot.reason for slot in self._slots.values() if slot.code)
 
@@ -303,7 +303,7 @@ class Reader:
             self._list()
 
     def _look_at_bus(self, now: float) -> bool:
-        self._scan_due = now + _RESCAN
+        self._scan_due = now + _RESCAN_SECONDS
         if not self._bus.look():
             return False
         for key in self._bus.expected:
@@ -389,7 +389,7 @@ def _counters(saved: object) -> dict[str, tuple[float, int]]:
     for key, one in saved.items() if isinstance(saved, dict) else ():
         if isinstance(one, list) and len(one) == 2 and all(type(value) in (int, float) for value in one):
             at, energy = one
-            if -_MOST < at < _MOST and 0 <= energy < _MOST:
+            if -_NUMBER_LIMIT < at < _NUMBER_LIMIT and 0 <= energy < _NUMBER_LIMIT:
                 found[str(key)] = (float(at), int(energy))
     return found
 
@@ -431,7 +431,7 @@ class Schedule:
         """Whether the machine has not slept since this was asked last: two naps are two, and the guard is to see each."""
         slept = self._asleep()
         nap, self._slept = slept - self._slept, slept
-        return nap < _NAP
+        return nap < _NAP_SECONDS
 
     def go_on(self, now: float) -> None:
         """To the next one; what was missed is left out."""
@@ -440,7 +440,7 @@ class Schedule:
             self.due += self.every * (late // self.every + 1)
 
 
-def _rhythm(request: dict[str, object], now: float, asleep: "Callable[[], float]" = asleep) -> Schedule | None:
+def _schedule_of(request: dict[str, object], now: float, asleep: "Callable[[], float]" = asleep) -> Schedule | None:
     """What is wanted after the answer to this request."""
     number, then = request.get("read"), request.get("then")
     if not isinstance(number, int) or not isinstance(then, list) or len(then) not in (2, 3):
@@ -448,7 +448,7 @@ def _rhythm(request: dict[str, object], now: float, asleep: "Callable[[], float]
     due, every = then[:2]
     if type(due) not in (int, float) or type(every) not in (int, float):
         return None
-    if not (abs(due) < _MOST and _RHYTHMS[0] <= every <= _RHYTHMS[1]):
+    if not (abs(due) < _NUMBER_LIMIT and _STREAM_SECONDS[0] <= every <= _STREAM_SECONDS[1]):
         return None
     return Schedule(number, due, every, now, pairs=then[2:] == [2], asleep=asleep)
 
@@ -467,13 +467,13 @@ def _answer(reader: Reader, request: dict[str, object], now: float) -> dict[str,
     return None
 
 
-def _further(reader: Reader, rhythm: Schedule, lines: "Lines", now: float) -> None:
+def _answer_unasked(reader: Reader, schedule: Schedule, lines: "Lines", now: float) -> None:
     """Answer without having been asked, or leave it for the next time."""
-    number, unsaid = rhythm.number, reader.unsaid
+    number, unsaid = schedule.number, reader.unsaid
     answer = reader.news(number, now)
     if answer is not None:
         lines.write({**answer, "at": now})
-    elif rhythm.pairs and unsaid is None and rhythm.awake():
+    elif schedule.pairs and unsaid is None and schedule.awake():
         reader.unsaid = reader.told, now
     elif (counters := reader.counted(now)) is not None:
         more = {} if unsaid is None else {"unsaid": unsaid}
@@ -505,19 +505,19 @@ def serve(lines: "Lines", clock: "Callable[[], float]" = boot_clock, asleep: "Ca
     )
     gc.collect()
     gc.freeze()  # what is here to stay is not looked through again
-    rhythm: Schedule | None = None
-    while (request := lines.next(None if rhythm is None else rhythm.due)) is not None:
-        if rhythm is not None and not request:
-            _further(reader, rhythm, lines, clock())
-            rhythm.go_on(clock())
+    schedule: Schedule | None = None
+    while (request := lines.next(None if schedule is None else schedule.due)) is not None:
+        if schedule is not None and not request:
+            _answer_unasked(reader, schedule, lines, clock())
+            schedule.go_on(clock())
         else:
             if (answer := _answer(reader, request, clock())) is not None:
                 lines.write(answer)
-            rhythm = _rhythm(request, clock(), asleep)
+            schedule = _schedule_of(request, clock(), asleep)
             reader.above = _above(request)
         if "detach" in request:
             return 0
-        if reader.failed and (rhythm is not None or "read" in request):
+        if reader.failed and (schedule is not None or "read" in request):
             return EXIT_FAILED
     return 0
 
@@ -540,8 +540,8 @@ class Lines:
         while b"\n" not in self._rest:
             if until is not None and not self._comes(until):
                 return {}
-            data = os.read(self._source, _LINE)
-            if not data or len(self._rest) > _LINE:
+            data = os.read(self._source, _LINE_BYTES)
+            if not data or len(self._rest) > _LINE_BYTES:
                 return None
             self._rest += data
         line, _, self._rest = self._rest.partition(b"\n")

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from costguard.readers.nvml.ghost import Ghost
 from costguard.readers.nvml.gpu import RING_SECONDS, Gpu
-from costguard.readers.nvml.hung import HOLD, OWN_SHARE, Hung
+from costguard.readers.nvml.hung import HOLD_SECONDS, OWN_SHARE, Hung
 from costguard.readers.nvml.hung import words as hung_words
 from costguard.readers.nvml.idle_power import RISE_AFTER, IdleLevels
 from costguard.readers.nvml.learnt import ABSURD_MW, BARE, Learnt
@@ -31,7 +31,7 @@ def hangs(powers: list[float], uses: list[float] | None = None, covers: float = 
 
 def test_ten_minutes_of_nothing_that_moves() -> None:
     """Not a look earlier; noise within the margin is nothing that moves."""
-    looks = int(HOLD / TICK)
+    looks = int(HOLD_SECONDS / TICK)
     assert hangs([100e3] * (looks + 1)) == [False] * looks + [True]
     assert hangs([100e3, 100e3 + MARGIN] * looks)[-1]
     assert not any(hangs([100e3] * looks * 2, covers=TICK - 1.0))
@@ -57,7 +57,7 @@ def test_whatever_shows_that_it_works_begins_the_ten_minutes_again() -> None:
 
 def test_parts_within_two_per_cent_are_flat() -> None:
     """As is power within the margin; the words say what it was compared with."""
-    looks = int(HOLD / TICK)
+    looks = int(HOLD_SECONDS / TICK)
     assert hangs([100e3] * (looks + 1), [50.0, 52.0] * (looks // 2) + [50.0])[-1]
     assert not any(hangs([100e3] * (looks + 1), [50.0, 52.1] * (looks // 2) + [50.0]))
     assert "far below what the job drew before, memory idle)" in hung_words(less=True, still=", memory idle")
@@ -86,7 +86,7 @@ def test_what_drifts_slowly_moves_too(of: str, step: float) -> None:
 @pytest.mark.parametrize("at", [30, 59])
 def test_a_single_move_begins_the_ten_minutes_again(at: int) -> None:
     """Of the power or of the busy parts."""
-    looks = int(HOLD / TICK)
+    looks = int(HOLD_SECONDS / TICK)
     powers, uses = [100e3] * (looks + at), [50.0] * (looks + at)
     for moved in ([*powers[:at], 150e3, *powers[at + 1 :]], powers), (powers, [*uses[:at], 60.0, *uses[at + 1 :]]):
         found = hangs(moved[0], uses if moved[1] is powers else moved[1])

@@ -9,7 +9,7 @@ import pytest
 from costguard.readers.host.cluster import Cluster
 from costguard.readers.host.cpu import Cpu
 from costguard.readers.host.holders import Holders
-from costguard.readers.host.named import Named
+from costguard.readers.host.named_processes import NamedProcesses
 from costguard.readers.host.ssh import Ssh
 from costguard.readers.host.traffic import Traffic
 from tests.unit.readers.host.tree import Tree
@@ -64,7 +64,7 @@ def test_whatever_files_say_nothing_raises(tmp_path: Path, seed: int) -> None:
     senses: list[Sense] = [
         Traffic({**common, "network": 1e5, "disk": 2.5e5}, place), Ssh({**common, "session": 5e4, "editor": 150.0, "editor_cores": 0.3}, place),
         Cluster({**common, "standalone": False}, place), Cpu({**common, "cores": 0.5}, place), Holders(common, place),
-        Named({**common, "names": ["sshd"]}, place),
+        NamedProcesses({**common, "names": ["sshd"]}, place),
     ]  # fmt: skip
     tree.process(10, "sshd")
     for pid in (20, 21):

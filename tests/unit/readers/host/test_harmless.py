@@ -8,7 +8,7 @@ import pytest
 
 from costguard.readers.host.cluster import Cluster
 from costguard.readers.host.holders import Holders
-from costguard.readers.host.named import Named
+from costguard.readers.host.named_processes import NamedProcesses
 from costguard.readers.host.sense import Moment
 from costguard.readers.host.ssh import Ssh
 from tests.unit.readers.host.tree import Tree, look_as_reader
@@ -30,7 +30,7 @@ class Day:
             Ssh({"session": 50e3, "editor": 150.0, "editor_cores": 0.3, "quiet_for": 900.0}, self.tree.place),
             Cluster({"standalone": False, "quiet_for": 300.0, "ignore": []}, self.tree.place),
             Holders({"users": [], "ignore_users": [], "ignore": []}, self.tree.place),
-            Named({"names": ["rsync"], "users": []}, self.tree.place),
+            NamedProcesses({"names": ["rsync"], "users": []}, self.tree.place),
         ]
         self.written: dict[int, tuple[float, float]] = {}
 

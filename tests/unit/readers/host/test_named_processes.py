@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.readers.host.named import Named
+from costguard.readers.host.named_processes import NamedProcesses
 from costguard.readers.host.sense import Moment, Sight
 from tests.unit.readers.host.tree import Tree
 
@@ -19,7 +19,7 @@ def tree(tmp_path: Path) -> Tree:
 
 def test_a_named_program_counts_while_it_runs(tree: Tree) -> None:
     """Several of one user are one activity, since the first of them began."""
-    sense = Named({"names": ["rsync", "a-very-long-name-of-a-program"], "users": []}, tree.place)
+    sense = NamedProcesses({"names": ["rsync", "a-very-long-name-of-a-program"], "users": []}, tree.place)
     assert tree.look(sense) == Sight((), "", "none of the named programs runs")
     tree.process(200, "rsync", start=900.0)
     tree.process(201, "rsync", start=950.0)
@@ -37,7 +37,7 @@ def test_a_named_program_counts_while_it_runs(tree: Tree) -> None:
 
 def test_what_has_ended_since_the_processes_were_looked_at_does_not_run(tree: Tree) -> None:
     """The shared view forgets late."""
-    sense = Named({"names": ["rsync"], "users": []}, tree.place)
+    sense = NamedProcesses({"names": ["rsync"], "users": []}, tree.place)
     tree.process(200, "rsync")
     tree.pass_by()
     tree.ends(200)
@@ -47,11 +47,11 @@ def test_what_has_ended_since_the_processes_were_looked_at_does_not_run(tree: Tr
 def test_only_named_users_count(tree: Tree) -> None:
     """Where the owner names any."""
     tree.process(200, "rsync")
-    assert tree.look(Named({"names": ["rsync"], "users": [ME]}, tree.place)).active
-    assert not tree.look(Named({"names": ["rsync"], "users": ["bob"]}, tree.place)).active
+    assert tree.look(NamedProcesses({"names": ["rsync"], "users": [ME]}, tree.place)).active
+    assert not tree.look(NamedProcesses({"names": ["rsync"], "users": ["bob"]}, tree.place)).active
 
 
 def test_unknown_processes_are_unknown(tree: Tree) -> None:
     """Whoever names a program wants to hear that it cannot be seen."""
     (tree.proc / "self").unlink()
-    assert tree.look(Named({"names": ["rsync"], "users": []}, tree.place)).unknown
+    assert tree.look(NamedProcesses({"names": ["rsync"], "users": []}, tree.place)).unknown

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _TICKS = 100.0  # a second
 
 
-class Named:
+class NamedProcesses:
     """See the module."""
 
     def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Window:
+class EditorWindow:
     """The connections of one extension host."""
 
     def __init__(self, proc: str, pid: int) -> None:
