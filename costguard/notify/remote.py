@@ -20,7 +20,7 @@ from apprise.attachment.memory import AttachMemory
 from apprise.manager_plugins import NotificationManager
 
 from costguard.masking import mask
-from costguard.notify.delivery_record import DeliveryRecord
+from costguard.notify.delivery_record import DeliveryRecord, Taken
 from costguard.notify.exchange import LEAST_SECONDS, exchange, watch
 from costguard.notify.failure import MAY_HAVE_ARRIVED, failure
 from costguard.notify.fitting import fitted
@@ -349,59 +349,88 @@ def deliver(
         _ready()
     message = message._replace(title=harmless(message.title), body=harmless(message.body))
     record = record or DeliveryRecord("", Draft(message.id, message.kind), again=False)
-    found: dict[tuple[str, int], Sent] = {}
-    late: dict[tuple[str, int], Sent] = {}
-    threads: list[threading.Thread] = []
-    later: list[tuple[tuple[str, int], str, Plugin]] = []
-
-    def begin(key: tuple[str, int], url: str, plugin: Plugin | None, picture: bytes = b"", note: str = "") -> None:
-        def asking() -> None:
-            record.asked(*key)
-            late[key] = _late(plugin)
-
-        def one() -> None:
-            exchange.asking = asking
-            exchange.refused = functools.partial(record.not_taken, *key)
-            exchange.retry_after = RetryAfter(record.runtime, *key)
-            exchange.overtaken = overtaken
-            sent = _in_turn(record, key, (since, end), lambda until: _one(message, url, plugin, until, picture, note))
-            if sent is None:
-                del late[key]
-            else:
-                found[key] = sent
-
-        thread = threading.Thread(target=one, daemon=True)
-        threads.append(thread)
-        thread.start()
-
+    sending = _Sending(message, record, overtaken, (since, end))
+    pictured: list[tuple[_Key, str, Plugin]] = []
     for name, addresses in urls.items():
         for number, url in enumerate(addresses):
             key = (name, number)
             if (taken := record.taken.get(key)) is not None:
-                found[key] = Sent(taken.whom, at=taken.at)
-                record.already_taken(*key, taken.whom)
+                sending.spare(key, taken)
                 continue
             plugin = _plugin(url, record.first_id)
-            record.due(*key)
-            late[key] = _late(plugin)._replace(trouble=NO_TIME, hint="")
+            sending.due(key, plugin)
             if draw is not None and plugin is not None and plugin.attachment_support:
-                later.append((key, url, plugin))
+                pictured.append((key, url, plugin))
             else:
-                begin(key, url, plugin)
-    if draw is not None and later:
+                sending.begin(key, url, plugin)
+    if draw is not None and pictured:
         picture = draw(end)
         note = f"without its picture: {picture.why}" if picture.why else ""
-        for key, url, plugin in later:
-            begin(key, url, plugin, picture.data, note)
-    for thread in threads:
-        thread.join(max(0.0, end + record.longest_wait - time.monotonic()))
-    came = late | dict(found)
+        for key, url, plugin in pictured:
+            sending.begin(key, url, plugin, picture.data, note)
+    came = sending.wait()
     asked = {name: [key for number in range(len(urls[name])) if (key := (name, number)) in came] for name in urls}
     return {name: [came[key] for key in keys] for name, keys in asked.items() if keys}
 
 
+_Key = tuple[str, int]
+"""An address: its channel, and its number there."""
+
+
+class _Sending:
+    """One message on its way to many addresses, each in a thread of its own. ``times``: since when it could leave, and its end."""
+
+    def __init__(
+        self, message: Message, record: DeliveryRecord, overtaken: Overtaken, times: tuple[float, float]
+    ) -> None:
+        self._message, self._record, self._overtaken, self._times = message, record, overtaken, times
+        self._found: dict[_Key, Sent] = {}
+        self._late: dict[_Key, Sent] = {}  # what is said of an address that has no answer in time
+        self._threads: list[threading.Thread] = []
+
+    def spare(self, key: _Key, taken: Taken) -> None:
+        """An address has the message from an earlier try."""
+        self._found[key] = Sent(taken.whom, at=taken.at)
+        self._record.already_taken(*key, taken.whom)
+
+    def due(self, key: _Key, plugin: Plugin | None) -> None:
+        """An address is to be asked."""
+        self._record.due(*key)
+        self._late[key] = _late(plugin)._replace(trouble=NO_TIME, hint="")
+
+    def begin(self, key: _Key, url: str, plugin: Plugin | None, picture: bytes = b"", note: str = "") -> None:
+        """Ask an address, once it is its turn."""
+        thread = threading.Thread(target=self._send, args=(key, url, plugin, picture, note), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _send(self, key: _Key, url: str, plugin: Plugin | None, picture: bytes, note: str) -> None:
+        exchange.asking = functools.partial(self._asking, key, plugin)
+        exchange.refused = functools.partial(self._record.not_taken, *key)
+        exchange.retry_after = RetryAfter(self._record.runtime, *key)
+        exchange.overtaken = self._overtaken
+        sent = _in_turn(
+            self._record, key, self._times, lambda until: _one(self._message, url, plugin, until, picture, note)
+        )
+        if sent is None:
+            del self._late[key]
+        else:
+            self._found[key] = sent
+
+    def _asking(self, key: _Key, plugin: Plugin | None) -> None:
+        self._record.asked(*key)
+        self._late[key] = _late(plugin)
+
+    def wait(self) -> dict[_Key, Sent]:
+        """What has come of each address by the end, or as much later as it may have waited for its turn."""
+        end = self._times[1] + self._record.longest_wait
+        for thread in self._threads:
+            thread.join(max(0.0, end - time.monotonic()))
+        return self._late | dict(self._found)
+
+
 def _in_turn(
-    record: DeliveryRecord, key: tuple[str, int], times: tuple[float, float], ask: Callable[[float], Sent]
+    record: DeliveryRecord, key: _Key, times: tuple[float, float], ask: Callable[[float], Sent]
 ) -> Sent | None:
     """What came of an address, which has all of the time from its turn on; None where it has read enough by then."""
     (since, end), begun = times, time.monotonic()

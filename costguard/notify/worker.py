@@ -58,15 +58,13 @@ def _tell_unless_overtaken(job: TellJob) -> DeliveryResult:
 
 def tell(job: TellJob, overtaken: Overtaken) -> DeliveryResult:
     """Compose and deliver a message; when a first try reaches nobody, the text goes to the journal."""
-    draft, now = job.message, boot_clock()
-    made_here = draft.kind == "summary" and draft.title is None  # else it was made before, and somebody missed it
-    if made_here:
-        from costguard.notify import summary  # it reads the history
-
-        found = summary.due(draft, time.time())
-        if found is None:
-            return DeliveryResult()
-        draft = summary.begun(found._replace(id=summary.name_of(found, time.time())), _has_takers(job))
+    now = boot_clock()
+    made_here = (
+        job.message.kind == "summary" and job.message.title is None
+    )  # else it was made before, and somebody missed it
+    draft = _summary(job) if made_here else job.message
+    if draft is None:
+        return DeliveryResult()
     beside = found_processes(draft, job.settings)
     whole = draft._replace(facts={**beside, **draft.facts})
     message, kept = written(whole, str(job.settings.get("hold_url") or "")), written(whole)
@@ -103,6 +101,16 @@ def tell(job: TellJob, overtaken: Overtaken) -> DeliveryResult:
     elif draft.kind != "summary" and not job.again:
         reached_nobody(message, told)
     return told._replace(beside=beside)
+
+
+def _summary(job: TellJob) -> Draft | None:
+    """The summary that is due now; None for none."""
+    from costguard.notify import summary  # it reads the history
+
+    found = summary.due(job.message, time.time())
+    if found is None:
+        return None
+    return summary.begun(found._replace(id=summary.name_of(found, time.time())), _has_takers(job))
 
 
 def among_those_present(told: DeliveryResult, kind: str) -> DeliveryResult:

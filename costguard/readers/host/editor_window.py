@@ -8,7 +8,7 @@ import os
 from _socket import AF_INET, AF_INET6
 
 from costguard.readers.host import diag
-from costguard.readers.host.listening import kernel
+from costguard.readers.host.listening import netlink_socket
 from costguard.readers.host.opened import sockets_of
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
@@ -39,7 +39,7 @@ class EditorWindow:
         """Those to a port on which somebody listens: what an extension asks of a service elsewhere is no sign of a person."""
         theirs, own = os.stat(f"{self._proc}/{self._pid}/ns/net"), os.stat("/proc/self/ns/net")
         beside = 0 if theirs.st_ino == own.st_ino else self._pid
-        with kernel(self._proc, beside) as netlink:
+        with netlink_socket(self._proc, beside) as netlink:
             rows = [
                 row
                 for family in (AF_INET, AF_INET6)

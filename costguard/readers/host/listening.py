@@ -39,7 +39,7 @@ def listeners(proc: str, beside: int = 0) -> list[Listener]:
     """
     try:
         os.stat(f"{proc}/{beside or 'self'}/ns/net")  # a recorded /proc has none
-        with kernel(proc, beside) as netlink:
+        with netlink_socket(proc, beside) as netlink:
             return _asked(netlink, AF_INET) + _asked(netlink, AF_INET6)
     except OSError:  # a kernel without it, a sandbox, or that
         pass
@@ -67,7 +67,7 @@ def make_socket(family: int, kind: int, protocol: int = 0, *, proc: str = "/proc
     return _made(library.socket, family, kind, protocol, proc, beside)
 
 
-class Kernel(socket):
+class NetlinkSocket(socket):
     """A socket to the kernel itself, and a context that closes it."""
 
     def __enter__(self) -> Self:
@@ -77,9 +77,9 @@ class Kernel(socket):
         self.close()
 
 
-def kernel(proc: str, beside: int = 0) -> Kernel:
+def netlink_socket(proc: str, beside: int = 0) -> NetlinkSocket:
     """Whom to ask (`diag.ask`) for the sockets in the network of a process (0: of this one). Raises OSError."""
-    return _made(Kernel, AF_NETLINK, SOCK_RAW, diag.PROTOCOL, proc, beside)
+    return _made(NetlinkSocket, AF_NETLINK, SOCK_RAW, diag.PROTOCOL, proc, beside)
 
 
 def _made(make: "type[Made]", family: int, kind: int, protocol: int, proc: str, beside: int) -> "Made":

@@ -10,7 +10,7 @@ from _socket import AF_INET, AF_INET6
 from typing import NamedTuple
 
 from costguard.readers.host import diag
-from costguard.readers.host.listening import kernel
+from costguard.readers.host.listening import netlink_socket
 from costguard.readers.host.text import read
 
 TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
@@ -78,7 +78,7 @@ def _asked(proc: str, pid: int) -> "tuple[list[_End], set[int]]":
     """Ask the kernel, which leaves out what stays on this machine. Raises OSError."""
     theirs, own = os.stat(f"{proc}/{pid}/ns/net"), os.stat("/proc/self/ns/net")
     beside = 0 if theirs.st_ino == own.st_ino else pid
-    with kernel(proc, beside) as netlink:
+    with netlink_socket(proc, beside) as netlink:
         rows = [
             row
             for family in (AF_INET, AF_INET6)
