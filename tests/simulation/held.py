@@ -41,7 +41,9 @@ class Holds:
         self._told: dict[int, float] = {}
         self._sure = True  # no hold was lost, or perhaps granted
         self._changed = -NEVER  # when a hold was granted or ended last
-        self._carried: dict[int, float] = {}  # of an earlier boot: the latest end that this one may give them
+        self._carried: set[int] = set()  # whose hold is of an earlier boot
+        self._looked: float | None = -NEVER  # when it was carried over, with the first look; None when that is still to come
+        self._longest = NEVER  # and the latest end that it may have since then
         self._forgiven = -NEVER  # when work took something off what was used
 
     @property
@@ -151,7 +153,7 @@ class Holds:
         if until <= at or until > max(before, at + min(asked, judge.law.hold_max)) + 2.0:
             judge.breaks(f"a hold of {asked:.0f} s lasts for {until - at:.0f} s")
         self._bounded(uid, asked, until)
-        self._carried.pop(uid, None)
+        self._carried.discard(uid)
         if until <= at + min(asked, judge.law.hold_max) + 2.0:  # else an earlier one lasts longer, and stays
             self._charge(uid, until)
         elif uid in self._most:
@@ -164,7 +166,7 @@ class Holds:
         judge, at = self._judge, self._judge.at
         if judge.drowsy or not self._sure or not self.settled or kept["boot_id"] != judge.story.world.boot_id:
             return
-        if at < judge.first_tick + EXACT:
+        if self._looked is None or at < self._looked + EXACT:
             return  # what was on its way before the first look is still of the boot before
         zero, holders = judge.story.world.boot_zero, kept.get("holders", ())
         ends = {holder[0]: hold[2] + zero for hold, holder in zip(kept["holds"], holders, strict=True)}
@@ -174,7 +176,7 @@ class Holds:
                     f"I8: user {uid} was promised {until - at:.0f} s, and {ends.get(uid, at) - at:.0f} are kept"
                 )
         for uid, until in ends.items():
-            if until > self._carried.get(uid, NEVER):
+            if uid in self._carried and until > self._longest:
                 judge.breaks(f"I8: a hold of an earlier boot lasts {until - at:.0f} s, longer than the policy allows")
 
     def _kept(self, uid: int) -> float | None:
@@ -237,8 +239,23 @@ class Holds:
             account.lasts(stored, self._judge.at - stored + UNSEEN)
         longest = self._judge.at + self._judge.law.hold_max
         self.until = {uid: min(until, longest) for uid, until in self.until.items()}
-        self._carried = dict.fromkeys([holder[0] for holder in kept.get("holders", ())], longest + UNSEEN)
+        self._carried = {holder[0] for holder in kept.get("holders", ())}
+        self._looked = None
         self.perhaps = longest + UNSEEN if lasted > self._judge.off_at else -NEVER
+
+    def begins(self) -> None:
+        """Another guard: unless it knows of the first look of this boot, its own carries holds over."""
+        if self._looked is not None and (self._judge.unsaved or self._judge.saved_at < self._looked):
+            self._looked = None
+
+    def looked(self) -> None:
+        """A look: with the first one of a boot what a hold has left is bounded by the policy, however late that comes."""
+        if self._looked is not None:
+            return
+        self._looked = self._judge.at
+        self._longest = self._looked + self._judge.law.hold_max + EXACT
+        if self.perhaps > self._looked:
+            self.perhaps = max(self.perhaps, self._longest)
 
     def lost(self, kept: dict[str, Any]) -> None:
         """What no directory holds any more is lost, and nobody can be blamed."""

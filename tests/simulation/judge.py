@@ -349,6 +349,7 @@ class Judge(Watch):
         self.wishes.disturbed()
         self.incidents.begins()
         self.processes.begins()
+        self.holds.begins()
         self.guard_at = self.at
         if self._look is not None:  # killed in the midst of a tick, which may have been saved
             self.arming.tick(self._look.at, self._look.seen, self.law, sure=False)
@@ -589,6 +590,7 @@ class Judge(Watch):
         self.dues.tick(now, self.ticks[-1] if self.ticks else self.guard_at, doubtful=doubtful)
         self.tidings.tick(now)
         self.first_tick = min(self.first_tick, at)
+        self.holds.looked()
         self.ticks.append(at)
         if len(self.ticks) > 800:
             del self.ticks[:400]
