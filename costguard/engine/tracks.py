@@ -4,7 +4,7 @@ from costguard.engine.deadline import work_over_seconds
 from costguard.engine.events import Tick
 from costguard.engine.observation import Device, Known, Observation, Reading, Unknown
 from costguard.engine.pre_stop_hook import hook_works, without_hook_work, work_began
-from costguard.engine.rules import CLOCK_NOISE_SECONDS, Rules
+from costguard.engine.rules import CLOCK_NOISE_SECONDS, LOOK_SECONDS, Rules
 from costguard.engine.state import Clocks, Core, Selection, Signals, State
 from costguard.engine.window import Track, advance, become_unknown, begin, never_known
 
@@ -155,7 +155,7 @@ def _carry(
     ):  # else nothing but `_last_seen`
         last = before if old.unknown_since is None else old.unknown_since
         # a momentary value after unknown says nothing about the hole; evidence that reaches across it does
-        if at - last <= (reach if old.unknown_since is None else reading.covers):
+        if at - last <= (reach if old.unknown_since is None else reading.covers + LOOK_SECONDS):
             return advance(old, busy, last, window), False
     hole = at - before if old is not None or not first else rules.policy.interval
     # evidence that does not reach across the hole counts no further than a reading: alike in a guard that watched it

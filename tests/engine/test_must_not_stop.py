@@ -140,6 +140,19 @@ def test_a_hole_that_ends_beside_another_one_is_no_unused_time(late: bool) -> No
     assert world.times("warning")[0] >= seen + BASE.unused_after - 2 * BASE.interval  # type: ignore[operator]  # a number here
 
 
+@pytest.mark.parametrize(("missing", "bridges"), [(0.1, True), (0.5, False)])
+def test_evidence_from_look_to_look_bridges_a_hole_from_tick_to_tick(missing: float, bridges: bool) -> None:
+    """A counter that was read on both sides proves a hole quiet (I5), though a tick comes a moment after its look; a real gap costs the window."""
+    world = World(BASE._replace(arm_duration=None, unused_after=None, kill_duration=300.0, boot_grace=0.0), 1)
+    world.run(100.0, QUIET)
+    before = world.now
+    world.tick(DARK)
+    world.tick(DARK)
+    world.tick(Known(0.0, covers=world.now + BASE.interval - before - missing))
+    world.run(300.0 - world.now + BASE.interval, QUIET)
+    assert bool(world.times("warning")) is bridges
+
+
 @pytest.mark.parametrize("reason", ["idle", "unused"])
 def test_a_gpu_that_works_ends_a_countdown_whatever_another_one_hides(reason: str) -> None:
     """One cannot be read, which alone would only hold it up."""

@@ -22,17 +22,19 @@ def _any(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
 
 
 class Bent(NamedTuple):
-    """``often``: what every second fault is. ``in_countdown``, ``in_action``: what befalls every second countdown, and request.
+    """``often``: what every second fault is. ``in_countdown``, ``in_action``, ``in_done``: what befalls every second countdown, request, and end.
 
-    ``wrong_dates``: share of boots with a wrong date. ``timer``: share of boots by a timer, None as usual. ``owner_every``: mean
+    ``wrong_dates``: share of boots with a wrong date. ``wrong_for``: the longest that it stays so, in seconds. ``timer``: share of boots by a timer, None as usual. ``owner_every``: mean
     seconds between two configurations. ``steady``: no boot brings another one. ``glances``: share of forgotten machines at which somebody looks, too short to arm them.
     """
 
     often: tuple[Happening, ...] = ()
     in_countdown: tuple[Happening, ...] = ()
     in_action: tuple[Happening, ...] = ()
+    in_done: tuple[Happening, ...] = ()
     options: Options = _any
     wrong_dates: float = 0.1
+    wrong_for: float = HOUR
     timer: float | None = None
     owner_every: float = 5 * HOUR
     steady: bool = False
@@ -99,9 +101,19 @@ BENTS: dict[str, Bent] = {
     ),
     "budgets": Bent(options=_budgets, often=("suspend", "reboot"), wrong_dates=0.0, owner_every=40 * HOUR, steady=True),
     "forgotten machines": Bent(
-        options=_forgotten, often=("reboot", "guard killed"), timer=0.95, glances=0.7, steady=True
+        options=_forgotten,
+        often=("reboot", "guard killed", "work beside the unseen"),
+        timer=0.95,
+        glances=0.7,
+        steady=True,
     ),
-    "wrong dates": Bent(options=_stops, often=("reboot", "held over a boot"), wrong_dates=0.7),
+    "wrong dates": Bent(
+        options=_stops,
+        often=("reboot", "held over a boot", "nobody works"),
+        wrong_dates=0.5,
+        wrong_for=12 * HOUR,
+        timer=0.8,
+    ),
     "unreadable GPUs": Bent(
         options=_unseen,
         often=(("nvml", "missing", 3), ("nvml", "partial", 3), ("nvml", "die", 1), "hold", "stall"),
@@ -111,7 +123,7 @@ BENTS: dict[str, Bent] = {
         options=_people,
         often=(
             *("hold", "release", "held by two", "stop by hand", "held over and over", "a stop between two holds"),
-            "held over a boot",
+            *("held over a boot", "a stop by hand, and a reload"),
         ),
         in_countdown=("hold",),
     ),
@@ -121,7 +133,7 @@ BENTS: dict[str, Bent] = {
         in_countdown=("stall", "suspend", "announcement", ("notify", "fail", 3)),
     ),
     "tags": Bent(
-        often=("tag", "tag, and a guard that cannot read it", "guard killed"),
+        often=("tag", "tag, and a guard that cannot read it", "guard killed", "a tag while nobody works"),
         in_countdown=(("notify", "fail", 3),),
         owner_every=20 * HOUR,
     ),
@@ -129,13 +141,17 @@ BENTS: dict[str, Bent] = {
         options=_stops,
         often=(("plan", "refuse", 40), "guard killed", "nobody works"),
         in_countdown=(("prepare", "refuse", 1),),
+        in_done=("guard killed", "nobody works"),
         owner_every=40 * HOUR,
     ),
     "failing checks": Bent(options=_stops, often=(("plan", "die", 400), "nobody works"), owner_every=40 * HOUR),
     "requests": Bent(options=_stops, in_countdown=(("go", "nothing_happens", 1),), in_action=("suspend",)),
     "work that is lost": Bent(options=_waiting, often=("lost at work",), owner_every=2 * HOUR),
     "readers": Bent(
-        options=_stops, often=(("nvml", "die", 1), ("nvml", "hang", 8), "nobody works"), owner_every=40 * HOUR
+        options=_stops,
+        often=(("nvml", "die", 1), ("nvml", "hang", 8), "readers die while nobody works"),
+        in_countdown=("out of sight",),
+        owner_every=40 * HOUR,
     ),
 }
 """By what they are about."""

@@ -114,7 +114,9 @@ class Dues:
         """People were told something."""
         at = self._judge.at
         if kind == "unknown_alarm":
-            self._alarmed.append(at)
+            last = self._alarmed[-1] if self._alarmed else -NEVER
+            if not facts.get("told_again") or at - last > self._judge.law.alarm:  # else the same, by the next guard
+                self._alarmed.append(at)
             self._unheard = False
         elif kind == "unknown_recovered":
             self._forget()

@@ -179,6 +179,7 @@ class Rest:
         self._known: list[float] = [-NEVER] * gpus  # when it was known last
         self._since: list[float | None] = [None] * gpus  # quiet since then
         self._seen: list[float | None] = [None] * gpus  # known since then
+        self._hidden = [False] * gpus  # not known now: what was before counts if evidence reaches over the hole
         self._mean: float | None = None
         self._worked = [-NEVER] * gpus  # at work in an answer, which the guard may have seen
         self._before = -NEVER
@@ -210,8 +211,8 @@ class Rest:
         for gpu, one in enumerate(seen):
             if (shown := given[gpu]) is not None and is_loud(shown, law):
                 self._worked[gpu] = at
+            self._hidden[gpu] = one is None
             if one is None:
-                self._seen[gpu] = self._since[gpu] = None
                 continue
             hole = at - self._known[gpu]
             bridged = hole <= (max(reach, one[2]) if self._known[gpu] >= before else one[2])
@@ -246,8 +247,12 @@ class Rest:
             return 0.0
         if law.together == "mean":
             return at - self._mean if self._mean is not None else 0.0
-        each = [at - since if (since := self._since[gpu]) is not None else 0.0 for gpu in law.judged]
+        each = [self._rested(gpu, at) for gpu in law.judged]
         return max(each) if law.together == "any" else min(each)
+
+    def _rested(self, gpu: int, at: float) -> float:
+        since = self._since[gpu]
+        return 0.0 if since is None or self._hidden[gpu] else at - since
 
     def worked(self, law: Terms) -> float:
         """When a judged GPU was seen at work last."""
@@ -257,4 +262,4 @@ class Rest:
         """For how long no judged GPU has worked."""
         if law.lacking or not law.judged:
             return 0.0
-        return min(at - since if (since := self._since[gpu]) is not None else 0.0 for gpu in law.judged)
+        return min(self._rested(gpu, at) for gpu in law.judged)

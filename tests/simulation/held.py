@@ -42,7 +42,7 @@ class Holds:
         self._sure = True  # no hold was lost, or perhaps granted
         self._changed = -NEVER  # when a hold was granted or ended last
         self._carried: set[int] = set()  # whose hold is of an earlier boot
-        self._looked: float | None = -NEVER  # when it was carried over, with the first look; None when that is still to come
+        self._looked: float | None = -NEVER  # the first look, which carries it over; None while that is to come
         self._longest = NEVER  # and the latest end that it may have since then
         self._forgiven = -NEVER  # when work took something off what was used
 

@@ -378,6 +378,15 @@ class Judge(Watch):
             return
         self._goes_on()
 
+    def guard_ends(self) -> None:
+        """A guard ended as it was told to: for how long the machine has run stands in what it leaves (I8)."""
+        kept = self._commitments()
+        if self.drowsy or self.at <= self.stalled or self.story.troubles.unstored or not kept:
+            return
+        ran = self.ran_stored + self.awake() - (self.at - self.ticks[-1]) - 2 * self.law.interval
+        if kept["ran"] < ran - EXACT:
+            self.breaks(f"I8: a guard that ended forgot {ran - kept['ran']:.0f} s of running time")
+
     def _goes_on(self) -> None:
         """With the state that was saved last: what came after that is lost, or perhaps."""
         if self.hatch_since > self.saved_at - self.law.interval - 1.0:
@@ -472,6 +481,10 @@ class Judge(Watch):
     def ticked(self, now: Instant, gpus: list[list[object]]) -> None:
         """The reader answered."""
         self.story.troubles.answers()
+        # a GPU that was read, and its counter too, and nobody heard of that
+        spoilt = {gpu[0] for gpu in gpus if gpu[1] is None and not gpu[4]}
+        left = {gpu: at for gpu, at in self._counted.items() if self.story.machine.keys[gpu] not in spoilt}
+        self._counted = left if gpus else {}
         look = self.sights.add(self.at, gpus)
         if self._kept is not None and self._look is None:  # told with this one
             self.sights.looks.insert(len(self.sights.looks) - 1, self._kept)
@@ -570,6 +583,7 @@ class Judge(Watch):
         doubtful = look is None or at - look.at > 4.0 or at <= self.stalled + 1.0
         self.hazy_at = at if doubtful else self.hazy_at
         seen = (None,) * len(self.story.machine.keys) if look is None or doubtful else look.seen
+        self._count_lost |= doubtful and look is not None  # the guard may have heard too late what was proved then
         # evidence of the answer that a tick takes ends such a hole; that of another one, which nobody believes, does not
         since, unread, self.unread = at - (self.ticks[-1] if self.ticks else self.guard_at), self.unread, set()
         surely = tuple(None if gpu in unread and one and one[2] < since else one for gpu, one in enumerate(seen))
@@ -622,6 +636,8 @@ class Judge(Watch):
         lost, self._count_lost = self._count_lost, False
         if not machine.counters:
             return seen
+        if lost:
+            self._counted.clear()
         found: list[Seen | None] = []
         for gpu, one in enumerate(seen):
             since = self._counted.get(gpu)
@@ -629,7 +645,7 @@ class Judge(Watch):
             if one is None:
                 continue
             self._counted[gpu] = at
-            if not lost and since is not None and at - since > one[2]:
+            if since is not None and at - since > one[2] and not machine.hooked(since, at):
                 truth = machine.history(since, at)
                 if all(phase.load_of(gpu) <= IDLE_LOAD and not phase.signs for _, _, phase in truth):
                     found[-1] = (one[0], one[1], at - since)

@@ -124,9 +124,16 @@ class Truth(Watch, Faults):
         world.after(self.random.choice((2.0, 30.0, 120.0)) * MINUTE * self.random.uniform(0.5, 1.5), see)
 
     def _fail(self) -> None:
+        self._fails(self.random.choice(FAULTS))
+
+    def _hang(self) -> None:
+        """The fault that nobody hears of."""
+        self._fails("hang")
+
+    def _fails(self, word: str) -> None:
         if self.world.now >= self.fault[1]:
             self.failed_at = self.world.now
-        self.fault = self.random.choice(FAULTS), self.world.now + self.random.choice((1.0, 10.0, 40.0)) * MINUTE
+        self.fault = word, self.world.now + self.random.choice((1.0, 10.0, 40.0)) * MINUTE
         self.counts["faults"] += 1
 
     def _kill(self) -> None:
@@ -160,7 +167,8 @@ class Truth(Watch, Faults):
         if kind:
             self.counts[kind] += 1
         if kind == "warned":  # what comes in a countdown must be seen in it
-            call = self.random.choice((self._come, self._blind, self._fail, self._kill, lambda: None))
+            calls = (self._come, self._blind, self._fail, self._hang, self._kill, lambda: None)
+            call = self.random.choice(calls)
             self.world.after(self.random.uniform(0.0, 1.1 * GRACE), call)
 
     def released(self, now: Instant, job: dict[str, Any]) -> None:

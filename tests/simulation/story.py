@@ -36,6 +36,9 @@ ALONE, WEEK = 0.5, 7.0
 RECORDED = 0.2
 """Share of guards that write a history, which decides nothing and takes a fifth of the time."""
 
+AFTER_THE_END = 900.0
+"""Seconds in which something may befall a guard that is done."""
+
 ENLIVENED = 0.7
 """Share of ends after which the machine does not stay as it is for long."""
 
@@ -112,6 +115,7 @@ class Story:
         self.damage: Callable[[], object] | None = None
         self.off_for: float | None = None
         self.moves_to: str | None = None
+        self.wrong_by = self.right_at = 0.0  # by so many seconds the date is wrong, and until when
         self.crashes = 0
         self.calm = False
         self.timer = False  # what starts the machine, and nobody works on it
@@ -223,6 +227,7 @@ class Story:
             raise Violation(f"the guard ended with code {code}")
         if set(left) - {"Persister", "Historian"}:  # these see the end of their input, and write what they have
             raise Violation(f"a guard that ended left {left}")
+        self.judge.guard_ends()
 
     def _off(self) -> None:
         """The machine is off until a person, or the cloud, starts it again."""
@@ -248,14 +253,16 @@ class Story:
             self.troubles.arm("nvml", "missing", self.rng.choice((1, 2, 5)))
         if self.rng.random() < 0.04:  # nothing that drives a GPU is found
             self.troubles.arm("nvml", "empty", self.rng.choice((5, 60)))
-        if self.rng.random() < self.bent.wrong_dates:  # the date is wrong until a server of time answers
-            hours = self.rng.choice(
-                (*[self.rng.choice((-1, 1)) * self.rng.uniform(2.0, 40.0)] * 2, self._flat_battery())
-            )
-            self.world.wall_offset += (wrong := hours * 3600.0)
-            self.world.synced = self.rng.choice((False, None))
+        if self.wrong_by:  # it was not right before the machine went off
+            self.world.at(max(self.right_at, self.world.now + self.rng.uniform(60.0, 3600.0)), self._date_is_right)
+        elif self.rng.random() < self.bent.wrong_dates:  # the date is wrong until a server of time answers
+            hours = self.rng.choice((self.rng.choice((-1, 1)) * self.rng.uniform(2.0, 40.0), self._flat_battery()))
+            self.world.wall_offset += hours * 3600.0
+            self.wrong_by = hours * 3600.0
+            self.world.synced = self.rng.choice((False, False, None))
             self.judge.wall_jumped()
-            self.world.after(self.rng.uniform(60.0, 3600.0), lambda: self._date_is_right(wrong))
+            self.right_at = self.world.now + self.rng.uniform(60.0, self.bent.wrong_for)
+            self.world.at(self.right_at, self._date_is_right)
         self.world.verdicts = {}
         self.world.hatch = "costguard=off" if not self.alone and self.rng.random() < 0.1 else ""
         if self.world.hatch:  # nothing ends such a boot, and nothing happens in it
@@ -265,8 +272,9 @@ class Story:
         """Hours by which the date of a machine is wrong whose clock stood still while it was off."""
         return -24.0 * self.rng.uniform(30.0, 400.0)
 
-    def _date_is_right(self, wrong: float) -> None:
-        self.world.wall_offset -= wrong
+    def _date_is_right(self) -> None:
+        self.world.wall_offset -= self.wrong_by
+        self.wrong_by = 0.0
         self.world.synced = True
         self.judge.wall_jumped()
 
@@ -363,7 +371,7 @@ class Story:
         if phase != self._last_phase:
             self._last_phase = phase
             self._entered(phase)
-            if phase == "DONE" and self.rng.random() < ENLIVENED:
+            if phase == "DONE" and not self.bent.in_done and self.rng.random() < ENLIVENED:
                 self._enliven()
 
     def _enliven(self) -> None:
@@ -411,11 +419,12 @@ class Story:
 
     def _strikes_now(self, phase: str, spread: float | None) -> None:
         """What this life is mostly about befalls every second countdown, or request."""
-        in_action = self.bent.in_action
-        happenings = {"WARNING": self.bent.in_countdown, "ACTING": in_action, "CONFIRMING": in_action}.get(phase)
-        if happenings and spread is not None and self.rng.random() < 0.5:
-            what = self.rng.choice(happenings)
-            self.world.after(self.rng.uniform(0.0, 0.8 * spread), lambda: befalls(self, self.rng, what))
+        bent, in_action = self.bent, self.bent.in_action
+        of_phase = {"WARNING": bent.in_countdown, "ACTING": in_action, "CONFIRMING": in_action, "DONE": bent.in_done}
+        happenings = of_phase.get(phase)
+        if happenings and self.rng.random() < 0.5:
+            what, within = self.rng.choice(happenings), 0.8 * (spread or AFTER_THE_END)
+            self.world.after(self.rng.uniform(0.0, within), lambda: befalls(self, self.rng, what))
 
     def _countdown(self, grace: float) -> None:
         """A countdown runs: what must end it, or hold it up, comes in time for that."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from costguard.host.files import COMMITMENTS, STATE
 from costguard.testing.simhost import Faults, Phase, SimHost
+from tests.simulation.surroundings import unseen
 
 if TYPE_CHECKING:
     from tests.simulation.bents import Happening
@@ -320,7 +321,10 @@ def _held_by_two(story: "Story", rng: random.Random) -> None:
 
 def _tag(story: "Story", rng: random.Random) -> None:
     """Somebody tags the machine, and takes the tag away again."""
-    seconds = rng.choice((600.0, 1200.0, 3600.0, 4 * 3600.0)) * rng.uniform(0.5, 2)
+    _tagged_for(story, rng, rng.choice((600.0, 1200.0, 3600.0, 4 * 3600.0)) * rng.uniform(0.5, 2))
+
+
+def _tagged_for(story: "Story", rng: random.Random, seconds: float) -> None:
     until = datetime.fromtimestamp(story.world.instant().wall + seconds, UTC).isoformat()
     story.world.tags = dict(
         [
@@ -423,11 +427,60 @@ def _lost_at_work(story: "Story", rng: random.Random) -> None:
     )
 
 
+def _tag_at_rest(story: "Story", rng: random.Random) -> None:
+    """Nobody works, and a tag that has kept the machine up is taken away while nothing else changes."""
+    _tagged_for(story, rng, story.config["policy"]["kill_duration"] * rng.uniform(1.2, 3.0))
+    story.rests()
+
+
+def _out_of_sight(story: "Story", rng: random.Random) -> None:
+    """A GPU that does not work cannot be read for a while, and then can."""
+    machine, grace = story.machine, story.config["policy"]["grace"]
+    machine.cut(story.world.now, *unseen(rng, len(machine.keys), grace))
+
+
+def _readers_die_at_rest(story: "Story", rng: random.Random) -> None:
+    """Nobody works; one reader after the other dies, for longer than the next one can look back."""
+    story.rests()
+    within = story.config["policy"]["kill_duration"] * rng.uniform(0.2, 0.8)
+    story.world.after(within, lambda: story.troubles.arm("nvml", "die", rng.randint(4, 7)))
+
+
+def _beside_the_unseen(story: "Story", rng: random.Random) -> None:
+    """Somebody works a little beside a GPU that cannot be read; then nobody works, and it can be read again."""
+    machine, unused = story.machine, story.config["policy"]["unused_after"] or 3600.0
+    gpus = len(machine.keys)
+    hidden = rng.randrange(gpus)
+    lost = {hidden: "NVML 15: GPU is lost"}
+    load = tuple(0.97 if number != hidden else 0.002 for number in range(gpus))
+    machine.cut(
+        story.world.now,
+        Phase(unused * rng.uniform(0.1, 0.5), 0.002, "idle"),
+        Phase(rng.uniform(120.0, 600.0), 0.002, "lost", unknown=lost),
+        Phase(rng.uniform(10.0, 150.0), load, "short work", unknown=lost),
+        Phase(rng.uniform(120.0, 600.0), 0.002, "lost", unknown=lost),
+        Phase(2 * unused, 0.002, "idle"),
+    )
+
+
+def _stop_and_reload(story: "Story", rng: random.Random) -> None:
+    """Root wants the machine to stop, and the configuration is read again before it does."""
+    story.stop()
+    host = story.host
+    small = rng.random() < 0.5
+    story.world.after(rng.uniform(0.5, 60.0), lambda: story.reload(rng, small=small) if host.alive else None)
+
+
 RARELY: dict[str, Callable[["Story", random.Random], None]] = {
     "a burst over a stall": _burst_over_a_stall,
     "lost at work": _lost_at_work,
     "a small change": lambda story, rng: story.reload(rng, small=True),
     "a stop between two holds": _stopped_between,
     "nobody works": lambda story, _: story.rests(),
+    "a tag while nobody works": _tag_at_rest,
+    "out of sight": _out_of_sight,
+    "readers die while nobody works": _readers_die_at_rest,
+    "work beside the unseen": _beside_the_unseen,
+    "a stop by hand, and a reload": _stop_and_reload,
 }
 """Events of some lives alone."""
