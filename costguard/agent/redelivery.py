@@ -245,6 +245,10 @@ class Redelivery:
         except SpawnFailed as error:
             self._failed(str(error), now)
 
+    def stop(self) -> None:
+        """The guard ends: the next one of this boot has in `kept` what is on its way, too."""
+        self._task.stop()
+
     @property
     def sending(self) -> TellJob | None:
         """What is on its way now."""

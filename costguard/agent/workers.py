@@ -385,6 +385,8 @@ class Workers:
         for worker in list(self._running):
             if worker.kind in kinds and worker.kind != "act":
                 self._drop(worker)
+        if "tell" in kinds and self._redelivery is not None:
+            self._redelivery.stop()
 
     def take(self, event: Line | Ended, now: float) -> Outcome | None:
         """The outcome in a worker's line, or of one that ended without reporting any."""

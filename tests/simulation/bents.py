@@ -42,8 +42,9 @@ class Bent(NamedTuple):
 
 
 def _second_action(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
-    first, then = rng.choice((("stop", ("shutdown",)), ("stop", ("terminate", "shutdown")), ("command", ("shutdown",))))
-    return {"kill_action": first, "fallback": then, "mode": "live", "admin_hold": ""}
+    long = ("stop", ("terminate", "shutdown"))
+    first, then = rng.choice((("stop", ("shutdown",)), long, long, ("command", ("shutdown",))))
+    return {**_stops(rng, spent), "kill_action": first, "fallback": then}
 
 
 def _deadlines(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
@@ -92,7 +93,13 @@ def _people(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
 BENTS: dict[str, Bent] = {
     "second actions": Bent(
         options=_second_action,
-        in_countdown=(("go", "refused", 1), ("prepare", "refuse", 1), ("prepare", "another", 1), ("go", "fail", 3)),
+        in_countdown=(
+            ("go", "refused", 1),
+            ("prepare", "refuse", 1),
+            ("prepare", "another", 1),
+            ("go", "fail", 3),
+            ("go", "fail", 6),
+        ),
     ),
     "deadlines": Bent(
         options=_deadlines,
@@ -123,13 +130,13 @@ BENTS: dict[str, Bent] = {
         options=_people,
         often=(
             *("hold", "release", "held by two", "stop by hand", "held over and over", "a stop between two holds"),
-            *("held over a boot", "a stop by hand, and a reload"),
+            *("held over a boot", "a stop by hand, and a reload", "held without end"),
         ),
         in_countdown=("hold",),
     ),
     "holes": Bent(
         options=_slow_to_arm,
-        often=("stall", "suspend", "announcement", "a burst over a stall", "a burst over a stall"),
+        often=("stall", "suspend", "announcement", "two announcements", "a burst over a stall", "a burst over a stall"),
         in_countdown=("stall", "suspend", "announcement", ("notify", "fail", 3)),
     ),
     "tags": Bent(

@@ -44,6 +44,7 @@ class Holds:
         self._carried: set[int] = set()  # whose hold is of an earlier boot
         self._looked: float | None = -NEVER  # the first look, which carries it over; None while that is to come
         self._longest = NEVER  # and the latest end that it may have since then
+        self._promised: dict[int, float] = {}  # when holds of an earlier boot end, where no date was ever in doubt
         self._forgiven = -NEVER  # when work took something off what was used
 
     @property
@@ -176,6 +177,8 @@ class Holds:
                     f"I8: user {uid} was promised {until - at:.0f} s, and {ends.get(uid, at) - at:.0f} are kept"
                 )
         for uid, until in ends.items():
+            if uid in self._carried and until > self._promised.get(uid, NEVER) + EXACT:
+                judge.breaks(f"I8: a hold lasts {until - self._promised[uid]:.0f} s longer, for a boot came between")
             if uid in self._carried and until > self._longest:
                 judge.breaks(f"I8: a hold of an earlier boot lasts {until - at:.0f} s, longer than the policy allows")
 
@@ -233,14 +236,17 @@ class Holds:
     def booted(self, kept: dict[str, Any]) -> None:
         """What a hold has left is bounded by the policy of this boot."""
         lasted = max(self.latest, self.perhaps)
+        judge, holders = self._judge, {holder[0] for holder in kept.get("holders", ())}
+        surely = self._sure and self.perhaps < judge.off_at and self._changed < judge.stored_at - 1.0
+        surely &= judge.story.world.synced is True and max(judge.jumped, judge.doubted) < self._changed
+        self._promised = {uid: end for uid, end in self.until.items() if surely and uid in holders}
         self.lost(kept)
         stored = min(self._judge.off_at, self._judge.stored_at)
         for account in self._most.values():  # where no date is sure, what was left of it then
             account.lasts(stored, self._judge.at - stored + UNSEEN)
         longest = self._judge.at + self._judge.law.hold_max
         self.until = {uid: min(until, longest) for uid, until in self.until.items()}
-        self._carried = {holder[0] for holder in kept.get("holders", ())}
-        self._looked = None
+        self._carried, self._looked = holders, None
         self.perhaps = longest + UNSEEN if lasted > self._judge.off_at else -NEVER
 
     def begins(self) -> None:
@@ -256,6 +262,8 @@ class Holds:
         self._longest = self._looked + self._judge.law.hold_max + EXACT
         if self.perhaps > self._looked:
             self.perhaps = max(self.perhaps, self._longest)
+        if any(end < self._looked - EXACT for end in self._promised.values()):
+            self._judge.tidings.owes("hold_ended")
 
     def lost(self, kept: dict[str, Any]) -> None:
         """What no directory holds any more is lost, and nobody can be blamed."""

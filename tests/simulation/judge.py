@@ -125,6 +125,7 @@ class Judge(Watch):
         self.latched_by_plan = False  # *cannot* was told because a plan was refused
         self.stops: list[float] = []  # own stops that ended this machine, with no work since
         self.tried_stops: list[float] = []  # requests to, perhaps in vain
+        self._in_vain: set[str] = set()  # attempts of which the guard hears with this look that they certainly failed
         self.requests: list[tuple[float, str]] = []  # to end this machine: when, and which attempt
         self.killed = -NEVER  # the guard was
         self.went = -NEVER  # the last request
@@ -341,6 +342,7 @@ class Judge(Watch):
         self._shown.clear()
         self.vetoed.clear()
         self._counted.clear()
+        self._in_vain.clear()
         self.heard_tags = False
         self.stalled = -NEVER
         self.sights.listed.clear()
@@ -567,6 +569,7 @@ class Judge(Watch):
         self._look = self._kept = None
         self.processes.tick()
         self.wishes.tick()
+        self._forget_vain_ones()
         if now.synced is False:
             self.doubted = at
         elif now.synced is True:
@@ -608,6 +611,13 @@ class Judge(Watch):
         self.ticks.append(at)
         if len(self.ticks) > 800:
             del self.ticks[:400]
+
+    def _forget_vain_ones(self) -> None:
+        """What certainly failed is no stop (I9)."""
+        if self._in_vain:
+            vain = {at for tried in self.gone.values() for at, attempt in tried if attempt in self._in_vain}
+            self.tried_stops = [stop for stop in self.tried_stops if stop not in vain]
+            self._in_vain.clear()
 
     def _period(self, now: Instant) -> None:
         """Another period of the budget begins: what was spent before is no reason any more."""
@@ -830,6 +840,8 @@ class Judge(Watch):
 
     def reported(self, now: Instant, job: dict[str, Any], outcome: dict[str, Any]) -> None:
         """A worker said what became of an attempt."""
+        if job["job"] in {"act", "confirm"} and outcome["status"] in {"refused", "failed"}:
+            self._in_vain.add(job["attempt"])
         if job["job"] == "act" and outcome["status"] == "refused":
             self._vetoes(job["incident"])
         if job["job"] == "act" and outcome["status"] == "accepted":

@@ -23,6 +23,9 @@ LONG = 2 * 3600.0
 AGAIN_WITHIN = 900.0
 """Seconds in which a reader that is gone is started again, or that is tried."""
 
+AT_REST, LEAVES_WITHIN = frozenset(("watching", "done", "failed")), 90.0
+"""Stages without a countdown, and seconds in which a worker ends that was to act at the end of one."""
+
 UNDEAD = 4
 """Readers that cannot be killed, at most: one more would hang as well."""
 
@@ -53,6 +56,7 @@ class Processes:
         if undead > UNDEAD:
             judge.breaks(f"{undead} readers that cannot be killed hang beside each other")
         self._since = {child: self._since.get(child, at) for child in host.children}
+        released = {attempt for tried in judge.gone.values() for _, attempt in tried}
         for child, since in self._since.items():
             kind = self._kind(host, child)
             if (
@@ -60,6 +64,10 @@ class Processes:
                 and at - max(since, judge.stalled, judge.began) > SHORT.get(kind, LONG) + 2 * judge.law.interval
             ):
                 judge.breaks(f"a child that does {kind} runs for {at - since:.0f} s")
+            if kind == "act" and host.children[child].job["attempt"] not in released:
+                begun = max(since, judge.stage_at, judge.stalled, judge.began)
+                if judge.stage in AT_REST and at - begun > LEAVES_WITHIN + 2 * judge.law.interval:
+                    judge.breaks(f"a worker has waited to act for {at - begun:.0f} s, and nothing is to be done")
             if kind == "nvml":
                 self._reader = at
         if (

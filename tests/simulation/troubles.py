@@ -290,9 +290,9 @@ def _moved(story: "Story", rng: random.Random) -> None:
 
 
 def _held_over(story: "Story", rng: random.Random) -> None:
-    """A hold, and a boot soon after."""
+    """A hold, and soon after the machine goes off: for a moment, or for longer than the hold lasts."""
     story.hold(rng)
-    story.off_for = rng.uniform(20.0, 300.0)
+    story.off_for = rng.choice((rng.uniform(20.0, 300.0), rng.uniform(300.0, 7200.0)))
     story.world.after(rng.uniform(5.0, 120.0), story.world.power_off)
 
 
@@ -463,6 +463,27 @@ def _beside_the_unseen(story: "Story", rng: random.Random) -> None:
     )
 
 
+def _held_without_end(story: "Story", rng: random.Random) -> None:
+    """Nobody works for hours, and one user holds the machine over and over."""
+    hours, host = rng.uniform(4.0, 8.0), story.host
+    story.machine.cut(story.world.now, Phase(hours * 3600.0, 0.002, "idle"))
+    at = 0.0
+    while at < hours * 3600.0:
+        story.world.after(at, lambda: story.hold(rng, USER) if host.alive else None)
+        at += rng.uniform(900.0, 2400.0)
+
+
+def _two_announcements(story: "Story", rng: random.Random) -> None:
+    """Nobody works, and the cloud announces one thing for now, and another one for later."""
+    wall, story.announcements = story.world.instant().wall, story.announcements + 2
+    story.world.notices = [
+        (f"n{story.announcements - 1}", "reboot", wall + rng.uniform(30.0, 120.0), "maintenance"),
+        (f"n{story.announcements}", "stop", wall + rng.uniform(700.0, 890.0), "maintenance"),
+    ]
+    story.world.after(rng.uniform(150.0, 900.0), story.world.notices.clear)
+    story.rests()
+
+
 def _stop_and_reload(story: "Story", rng: random.Random) -> None:
     """Root wants the machine to stop, and the configuration is read again before it does."""
     story.stop()
@@ -482,5 +503,7 @@ RARELY: dict[str, Callable[["Story", random.Random], None]] = {
     "readers die while nobody works": _readers_die_at_rest,
     "work beside the unseen": _beside_the_unseen,
     "a stop by hand, and a reload": _stop_and_reload,
+    "held without end": _held_without_end,
+    "two announcements": _two_announcements,
 }
 """Events of some lives alone."""

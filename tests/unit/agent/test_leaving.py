@@ -67,6 +67,27 @@ def test_a_crash_of_the_machine_right_after_it_woke_up_takes_back_unused_time_of
     assert found[0] < 60.0
 
 
+def test_what_is_sent_again_ends_with_the_guard() -> None:
+    """A remark is on its way when the guard is told to end; no process of it stays, and the next guard of this boot sends it."""
+    host = SimHost(Machine(gpus=1, script=[]), faults=Mute(), until=9000.0)
+    host.world.synced = False
+    seen: list[int] = []
+
+    def look() -> None:
+        if telling := [child for child, program in host.children.items() if type(program).__name__ == "Notifier"]:
+            seen.extend(telling)
+            host.signal("TERM")
+        else:
+            host.world.after(1.0, look)
+
+    host.world.at(3500.0, look)
+    config = effective(unused_after=None, arm_duration=60.0, lease_until=host.world.wall_offset + 7 * 86400.0)
+    Loop(host, config, host.start()).run()
+    assert seen
+    assert not [child for child in seen if child in host.children]
+    assert "clock" in host.world.runtime[STATE].decode()
+
+
 def test_a_guard_that_lost_its_state_commits_no_time_asleep_as_running_time() -> None:
     """A lifetime and a budget count running time alone, also should the power fail right after the state was lost."""
     host = SimHost(Machine(gpus=1, script=[]), seed=3, until=9000.0)
