@@ -280,6 +280,9 @@ def _sign(pager: Plugin, message_id: str) -> None:
             setattr(pager, name, own)
 
 
+HAD_BEFORE = "from an earlier try"
+"""Beside the name of a service that has the message and is not asked again."""
+
 NO_TIME = "no time was left to send it"
 
 NO_ADDRESS = Sent("?", "this line is no address", "write it as SERVICE://…, as docs/notify.md has them")
@@ -390,7 +393,7 @@ class _Sending:
 
     def spare(self, key: _Key, taken: Taken) -> None:
         """An address has the message from an earlier try."""
-        self._found[key] = Sent(taken.whom, at=taken.at)
+        self._found[key] = Sent(taken.whom, note=HAD_BEFORE, at=taken.at)
         self._record.already_taken(*key, taken.whom)
 
     def due(self, key: _Key, plugin: Plugin | None) -> None:
