@@ -42,7 +42,7 @@ class Upkeep:
             self._edition = processes.edition
             own = [process for process in processes.named(*PROGRAMS) if process.uid == ROOT]
             self._running = own + processes.named(*self._more)
-        return any(
+        return bool(self._running) and any(
             now - process.start / _TICKS < LONGEST and os.access(f"{self._proc}/{process.pid}/stat", os.F_OK)
             for process in self._running
         )

@@ -504,17 +504,17 @@ def test_counters_that_cannot_be_read_in_between_leave_it_at_the_looks(world: Wo
     assert world.step(rx=MB).active
 
 
-@pytest.mark.parametrize("fill", range(2850, 3050, 9))
+@pytest.mark.parametrize("fill", range(2900, 3000, 3))
 def test_counters_may_stand_anywhere_in_their_table(tmp_path: Path, fill: int) -> None:
     """The first piece of it holds them nearly always; where it ends within a number, that is not taken for a smaller one."""
     tree = Tree(tmp_path)
     tree.write("proc/1/net/dev", "Inter-|\n face |\n")
     sense = Traffic(SETTINGS, tree.place)
     for pages in (123_450_000, 123_453_000, 123_456_000):  # 300 kB/s
-        rows = [f"nr_{'x' * fill} 0", "nr_dirtied 0", f"pgpgin {pages}", "pgpgout 0"]
+        rows = [f"nr_{'x' * fill} 0", "nr_dirtied 0", "pgpgin 0", f"pgpgout {pages}"]
         tree.write("proc/vmstat", "\n".join(["nr_free_pages 1", *rows, ""]))
         sight = tree.look(sense, 10.0)
-    assert [one.what for one in sight.active] == ["read more than 250 kB/s"]
+    assert [one.what for one in sight.active] == ["wrote more than 250 kB/s"]
 
 
 LEVELS = st.lists(st.one_of(st.none(), st.floats(0.0, 400.0)), min_size=1, max_size=60)
