@@ -1,4 +1,4 @@
-"""What delays a stop and is no work that anybody could see is told: unknown (I6), ever more rarely, and one weak sign alone."""
+"""Alarms about what delays a stop and is not seen to be work: unknown readings (I6), ever more rarely, and a single weak sign."""
 
 from costguard.engine.idleness import idle_floor, only_weak_sign, quiet_enough_at, unused_after, works_now
 from costguard.engine.narrate import unmatched_names

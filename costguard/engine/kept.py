@@ -1,4 +1,4 @@
-"""What senses see keeps a machine up without work of a GPU: told after a time, and bounded where the owner wants it."""
+"""The alarm that senses keep the machine up without work of a GPU: told after a time, and bounded where the owner wants it."""
 
 from costguard.engine.idleness import quiet_enough_at
 from costguard.engine.observation import Veto

@@ -22,7 +22,7 @@ def obstacle(core: Core, rules: Rules) -> str:
 
 
 def forbidden(core: Core, rules: Rules) -> str:
-    """What not even a person at the machine gets round, in words: the administrator's hold, or an escape hatch."""
+    """Why not even a person may have it stopped, in words: the administrator's hold, or an escape hatch; empty when they may."""
     if rules.policy.admin_hold:
         return f"the administrator holds it: {rules.policy.admin_hold}"
     return next((f"{veto.source}: {veto.reason}" for veto in core.vetoes if veto.hatch), "")

@@ -12,28 +12,23 @@ WATCHES = "watching resumes when work is seen"
 
 
 class GuardedWording(NamedTuple):
-    """How to speak of what is guarded, whatever happens to it: the machine, or one task on it.
-
-    ``name``: from its task and its machine. ``stays``, ``stays_on``, ``kept``, ``but_for``: that it goes on, and why.
-    ``begins_anew``, ``unneeded``, ``guard_again``, ``any_end``, ``past``: parts of messages. ``keeps``, ``would``: titles of the
-    status. ``still``: of a hold. ``billed``: whether its price belongs into its messages, since its end may end the bill.
-    """
+    """How to speak of what is guarded, whatever happens to it: the machine, or one task on it."""
 
     noun: str
-    name: str
-    stays: str
-    stays_on: str
-    kept: str
-    but_for: str
-    begins_anew: str
-    unneeded: str
-    guard_again: str
-    any_end: str
-    past: str
-    keeps: str
-    would: str
-    still: str
-    billed: bool
+    name: str  # from ``task`` and ``machine``
+    stays: str  # that nothing happens to it
+    stays_on: str  # the same of its name
+    kept: str  # the same, because of what senses see
+    but_for: str  # what would have happened without that
+    begins_anew: str  # of a guard that has lost its state
+    unneeded: str  # what to do where nobody needs it
+    guard_again: str  # how
+    any_end: str  # *before …*: whatever would end it
+    past: str  # *has … it*
+    keeps: str  # title in the status: what keeps it
+    would: str  # title in the status: what would end it
+    still: str  # what a hold means until its end
+    billed: bool  # its end may end the bill, so its price belongs into its messages
 
 
 MACHINE = GuardedWording(
@@ -73,38 +68,29 @@ TASK = GuardedWording(
 
 
 class ActionWording(NamedTuple):
-    """How to speak of an action.
-
-    ``subject``: what it happens to, from the name of what is guarded. ``base``, ``doing``, ``noun``: *be stopped*, *is being
-    stopped*, *stop*. ``word``: in the sentence of a tick. ``none``, ``no``: that it does not come. ``ends_bill``: whether it is
-    meant to end the bill of the machine. ``begins``, ``not_done``: what is seen of it first, and that no more was. ``accepted_then``,
-    ``begun_then``, ``in_doubt``: who knows what is not known yet. ``begun``, ``ended``: to who comes too late. ``done``: that it
-    is done, where its noun and *done* would be clumsy. ``now``: how
-    a person has it done. ``after``: what follows, in live mode. ``before``: before what a new warning comes, if not before
-    the end of what is guarded. ``left``: that the guard ended in its countdown, where that is more than that it does not come.
-    """
+    """How to speak of an action."""
 
     guarded: GuardedWording
-    word: str
-    base: str
-    doing: str
-    noun: str
-    subject: str = "{}"
+    word: str  # in the sentence of a tick
+    base: str  # *be stopped*
+    doing: str  # *is being stopped*
+    noun: str  # *stop*
+    subject: str = "{}"  # what it happens to, from the name of what is guarded
     none: str = "nothing is stopped"
     no: str = "no stop"
-    ends_bill: bool = False
-    begins: str = "{} has begun to stop"
+    ends_bill: bool = False  # it is meant to end the bill of the machine
+    begins: str = "{} has begun to stop"  # the first that is seen of it
     not_done: str = "the machine began to stop but has not stopped"
-    accepted_then: str = ""
-    begun_then: str = ""
+    accepted_then: str = ""  # who knows the outcome of a request that was accepted
+    begun_then: str = ""  # the same once it has begun
     in_doubt: str = "Check in the cloud's console whether the machine is still billed."
-    begun: str = ""
-    ended: str = ""
-    done: str = ""
-    now: str = "`sudo costguard stop`"
-    after: str = WATCHES
-    before: str = ""
-    left: str = ""
+    begun: str = ""  # to who comes too late to hold it
+    ended: str = ""  # the same once it is done
+    done: str = ""  # where its noun and *done* would be clumsy
+    now: str = "`sudo costguard stop`"  # how a person has it done at once
+    after: str = WATCHES  # what follows, in live mode
+    before: str = ""  # before what a new warning comes, if not before any end of what is guarded
+    left: str = ""  # what became of it where the guard ended in its countdown, if not just that it does not come
 
 
 _STOP = ActionWording(
