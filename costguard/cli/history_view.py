@@ -167,7 +167,8 @@ def _other(event: Event) -> str:
     if event.kind == "told":
         return message(event)[0].removeprefix("told: ")
     if event.kind == "delivery":
-        return ": ".join(filter(None, (delivery(event.data), str(event.data.get("text") or ""))))
+        text = event.data.get("text") or event.data.get("title") or ""
+        return ": ".join(filter(None, (delivery(event.data), str(text))))
     if event.kind == "released":
         return f"{event.data.get('owner')} ran `costguard release`"
     if event.kind == "hook":

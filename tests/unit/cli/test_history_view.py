@@ -39,8 +39,9 @@ def test_a_program_of_no_incident_is_shown_with_how_it_ended() -> None:
     assert "hook armed: the armed hook succeeded" in file.getvalue()
 
 
-def test_what_became_of_a_digest_is_shown_with_what_it_said() -> None:
-    """Nothing else tells of it: no incident, and no message of the engine."""
+@pytest.mark.parametrize("where", ["text", "title"])
+def test_what_became_of_a_digest_is_shown_with_what_it_said(where: str) -> None:
+    """Nothing else tells of it: no incident, and no message of the engine; nor of one whose guard was killed before it wrote that."""
     fate = {
         "name": "notes",
         "effect": "b-digest0",
@@ -49,7 +50,7 @@ def test_what_became_of_a_digest_is_shown_with_what_it_said() -> None:
         "tries": 2,
     }
     file = io.StringIO()
-    sent = Event("", 5.0, "delivery", "i", "m", {**fate, "text": "left out of the last hour: 9 × held"})
+    sent = Event("", 5.0, "delivery", "i", "m", {**fate, where: "left out of the last hour: 9 × held"})
     show(console(file), overview("/h", 0.0, [], [], [sent]))
     words = (
         "notes delivered at try 2 over mail: E-Mail; failed over team: HTTP 503: left out of the last hour: 9 × held"

@@ -3,7 +3,7 @@
 import pytest
 
 from costguard.history.query import Event
-from costguard.history.story import story, summary
+from costguard.history.story import UNKNOWN_FATE, story, summary
 
 
 def events(proof: str) -> list[Event]:
@@ -66,6 +66,30 @@ def test_a_message_without_a_fate_is_in_doubt_once_somebody_would_know() -> None
         for at in (1.0, 100.0)
     ]
     assert counts(told) == (0, 0, 1)
+    assert [UNKNOWN_FATE in entry.lines for entry in story(told)] == [True, False]
+    fate = {"effect": "m1", "name": "acting", "error": "the agent ended before it knew; it was not sent"}
+    recalled = Event("x-i1", 101.0, "delivery", "i", "m", fate)
+    assert [UNKNOWN_FATE in entry.lines for entry in story([*told, recalled])] == [False] * 3
+    assert story([*told, recalled])[2].title == "acting NOT delivered: the agent ended before it knew; it was not sent"
+    assert counts([*told, recalled]) == (0, 1, 0)
+    doubted = recalled._replace(data={**fate, "error": "the agent ended before it knew; it may have arrived"})
+    assert counts([*told, doubted]) == (0, 0, 1)
+
+
+def test_a_message_that_its_guard_could_not_write_any_more_has_its_text() -> None:
+    """It stands beside what became of it, from the record of its delivery."""
+    fate = {
+        "effect": "m1",
+        "name": "warning",
+        "reached": {"team": "Slack"},
+        "title": "gpu-7 will be stopped",
+        "body": "Hold it.\nNow.",
+    }
+    (entry,) = story([Event("x-i1", 1.0, "delivery", "i", "m", fate)])
+    assert (entry.title, entry.lines) == (
+        "warning delivered over team: Slack",
+        ("told: gpu-7 will be stopped", "Hold it.", "Now."),
+    )
 
 
 def counts(found: list[Event]) -> tuple[int, int, int]:
