@@ -231,9 +231,9 @@ class _Walker:
             or (core.signals.armed_at is None and self.policy.arm_duration is not None)
         ):
             return -1.0
-        now = core.incident
-        if core.phase == WARNING and now is not None and now.warned is not None:
-            if standing(now, Situation(state, rules, self._wall(state.at), None)).state != "yes":
+        incident = core.incident
+        if core.phase == WARNING and incident is not None and incident.warned is not None:
+            if standing(incident, Situation(state, rules, self._wall(state.at), None)).state != "yes":
                 return -1.0
             due = due_at(core, rules)
             alarming = (
@@ -242,16 +242,12 @@ class _Walker:
                 unused_at(state, rules),
             )
             return min(core.plans.check_at, due, *[date for date in alarming if date > state.at])
-        if core.phase == DONE and now is not None and reason_of(now).by_date:
-            quiet = not any(track.busy for track in state.tracks)  # only work that is seen now ends it
+        if core.phase == DONE and incident is not None and reason_of(incident).by_date:
+            if any(track.busy for track in state.tracks):  # only work that is seen now ends it
+                return -1.0
             idle = idle_at(state, rules)  # or work that came later and has ended
-            return (
-                min(
-                    core.plans.check_at, core.ending.remind_at, core.ending.retry_at, idle if idle > state.at else NEVER
-                )
-                if quiet
-                else -1.0
-            )
+            ends = idle if idle > state.at else NEVER
+            return min(core.plans.check_at, core.ending.remind_at, core.ending.retry_at, ends)
         if (
             rules.judges_mean
             and core.signals.mean is not None
