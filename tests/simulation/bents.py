@@ -140,6 +140,7 @@ BENTS: dict[str, Bent] = {
         in_countdown=("stall", "suspend", "announcement", ("notify", "fail", 3)),
     ),
     "tags": Bent(
+        options=_stops,
         often=("tag", "tag, and a guard that cannot read it", "guard killed", "a tag while nobody works"),
         in_countdown=(("notify", "fail", 3),),
         owner_every=20 * HOUR,

@@ -788,7 +788,7 @@ class Judge(Watch):
             self._begins(now, facts["reason"])
         self.incident, self.reason = incident, facts["reason"]
         self.tried.setdefault(incident, []).append(self.at)
-        rules.warned_again(self, incident)
+        rules.warned_again(self, incident, facts)
         self.enter("warned")
         self.stage_at = self.at
 

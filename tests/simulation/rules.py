@@ -130,12 +130,14 @@ def _rested(judge: "Judge", gpu: int, at: float, rest: float) -> None:
             judge.breaks("a deadline takes a pause for the end of the work")
 
 
-def warned_again(judge: "Judge", incident: str) -> None:
+def warned_again(judge: "Judge", incident: str, facts: dict[str, Any]) -> None:
     """A warning that nobody gets is tried some times; then its countdown begins, and people are warned anew only long after it."""
     tried = judge.tried[incident]
     if len(tried) <= ATTEMPTS or incident in judge.warned or any(key[0] == incident for key in judge.gone):
         return
-    if max(judge.guard_at, judge.stalled, judge.ruled_at) < tried[0] and tried[ATTEMPTS] - tried[ATTEMPTS - 1] < ANEW:
+    stale = judge.law.grace + max(60.0, judge.law.grace)  # after that the countdown of the last try is too old
+    anew = ANEW if "attempts" in facts else min(ANEW, stale)
+    if max(judge.guard_at, judge.stalled, judge.ruled_at) < tried[0] and tried[ATTEMPTS] - tried[ATTEMPTS - 1] < anew:
         judge.breaks(f"a warning that nobody gets is tried {len(tried)} times")
 
 

@@ -261,7 +261,8 @@ class Story:
             self.wrong_by = hours * 3600.0
             self.world.synced = self.rng.choice((False, False, None))
             self.judge.wall_jumped()
-            self.right_at = self.world.now + self.rng.uniform(60.0, self.bent.wrong_for)
+            longest = self.rng.choice((3600.0, self.bent.wrong_for))
+            self.right_at = self.world.now + self.rng.uniform(60.0, longest)
             self.world.at(self.right_at, self._date_is_right)
         self.world.verdicts = {}
         self.world.hatch = "costguard=off" if not self.alone and self.rng.random() < 0.1 else ""
