@@ -142,9 +142,17 @@ def test_messages_that_hang_do_not_keep_the_guard() -> None:
     assert seconds == pytest.approx(LAST_MESSAGES_SECONDS, abs=0.2)
 
 
-def test_messages_that_the_end_cut_off_are_in_the_record() -> None:
+class Unasked(Mute):
+    """Nor can anybody ask the record what became of one."""
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return "fails" if subject == "spawn:recall" else super().take(subject, host)
+
+
+@pytest.mark.parametrize("faults", [Mute(), Unasked()])
+def test_messages_that_the_end_cut_off_are_in_the_record(faults: Faults) -> None:
     """Nobody knows whether they arrived: who reads the history later must not take them for delivered, nor for never sent."""
-    host = SimHost(Machine(gpus=1, script=[Phase(600.0, 0.9)]), seed=3, until=7200.0, faults=Mute())
+    host = SimHost(Machine(gpus=1, script=[Phase(600.0, 0.9)]), seed=3, until=7200.0, faults=faults)
     Loop(host, effective(mode="live", kill_action="end_process", kill_duration=900.0), host.start()).run()
     rows = [json.loads(row["data"]) for b in host.world.history for row in b["events"] if row["kind"] == "delivery"]
     cut = {row["name"]: set(row["failed"].values()) for row in rows}
