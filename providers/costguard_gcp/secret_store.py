@@ -10,6 +10,7 @@ import re
 import time
 from typing import Any
 
+from costguard import __version__
 from costguard.cloud.api import CloudError, Identity, Permission, Site, secret_policy_command
 
 _PROJECT = r"(?:[a-z0-9.-]+:)?[a-z0-9-]{1,30}"
@@ -90,12 +91,31 @@ def _parts(name: str, own: str) -> tuple[str, str]:
 def _access(url: str, token: str, within: float) -> Any:
     """One request. What came as JSON; raises CloudError."""
     from costguard.cloud.retry import bounded
-    from costguard_gcp import errors, session
+    from costguard_gcp import errors
 
     try:
-        return bounded(lambda: session.fetch(url, token, within), within)
+        return bounded(lambda: _get(url, token, within), within)
     except Exception as error:  # whatever comes becomes a CloudError
         raise errors.translate(error, _SERVICE) from error
+
+
+def _get(url: str, token: str, within: float) -> Any:
+    """The JSON of an answer to one GET. Raises what the SDK would raise, which is not loaded: it has no client for this API."""
+    import requests
+
+    from costguard_gcp import errors
+
+    headers = {"Authorization": f"Bearer {token}", "User-Agent": f"costguard/{__version__}"}
+    with requests.Session() as session:
+        session.auth = _as_it_is
+        session.hooks["response"].append(errors.heed)
+        answer = session.get(url, headers=headers, timeout=max(within, 0.1), allow_redirects=False)
+        return errors.document(answer)
+
+
+def _as_it_is(request: Any) -> Any:
+    """Keep the header of the token: without an ``auth`` of its own, requests puts one of ``~/.netrc`` in its place."""
+    return request
 
 
 def _text(document: Any) -> str:

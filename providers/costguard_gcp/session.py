@@ -183,24 +183,6 @@ class Api:
             raise CloudError("unreachable", text, code="sign_in", hint=hints.DOCTOR) from error
 
 
-def fetch(url: str, token: str, within: float) -> Any:
-    """The JSON of an answer to one GET, of an API that the SDK has no client for here. Raises what the SDK would raise."""
-    session = requests.Session()
-    session.auth = _as_it_is
-    session.hooks["response"].append(errors.heed)
-    headers = {"Authorization": f"Bearer {token}", "User-Agent": _AGENT}
-    try:
-        answer = session.get(url, headers=headers, timeout=max(within, 0.1), allow_redirects=False)
-        return errors.document(answer)
-    finally:
-        session.close()
-
-
-def _as_it_is(request: Any) -> Any:
-    """Keep the header of the token: without an ``auth`` of its own, requests puts one of ``~/.netrc`` in its place."""
-    return request
-
-
 def connect(site: Site, identity: Identity) -> Api:
     """Sign in as the machine. Raises CloudError."""
     where = Where(identity.details["project"], identity.zone, identity.details["name"])

@@ -50,6 +50,17 @@ print(loaded, *same, hasattr(compute_v1, "AddressesClient"))
 """
 
 
+def test_a_secret_is_read_without_the_sdk() -> None:
+    """Every message reads the addresses of its channels; the SDK has no client for them."""
+    program = (
+        "import sys; from costguard_gcp import secret_store\n"
+        "try: secret_store._access('http://127.0.0.1:1/', 't', 5.0)\n"
+        "except Exception as error: print(error.trouble, 'google.cloud.compute_v1.types' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["unreachable", "False"]
+
+
 @pytest.mark.parametrize("kind", ["parts", "whole"])
 def test_what_is_not_used_of_the_sdk_is_loaded_only_where_it_has_to_be(kind: str) -> None:
     """On a slow machine all of it takes as long as a plan may; whoever asks for the package himself gets the whole."""
