@@ -35,8 +35,8 @@ thorough: $(DEV_STAMP) ## the tests that take long: a simulated year, stories of
 	$(PY) -m pytest -n $(JOBS) --dist worksteal -m thorough --session-timeout=1200 $(if $(DRAW),--share $(DRAW):0/16)
 	COSTGUARD_HYPOTHESIS=thorough $(PY) -m pytest -q -n $(JOBS) --dist worksteal -m hypothesis --session-timeout=1200 $(if $(DRAW),--share $(DRAW):0/6)
 
-test-vm: $(DEV_STAMP) $(if $(WHEEL),,wheel) ## boot a small machine and try the service in it (QEMU; the first time it builds an image, for two minutes; STORY=gcp: those alone; CLOUD=gcp: an image for that cloud alone)
-	image=$$($(PY) -m tests.vm.image $(or $(WHEEL),$$(ls dist/*.whl)) $(if $(CLOUD),--cloud $(CLOUD))) && COSTGUARD_VM_IMAGE="$$image" $(PY) -m pytest -q tests/vm $(if $(STORY),-k "$(STORY)") --session-timeout=5400
+test-vm: $(DEV_STAMP) $(if $(WHEEL),,wheel) ## boot a small machine and try the service in it (QEMU; the first time it builds an image, for two minutes; STORY=gcp: those alone; CLOUD=gcp: an image for that cloud alone; SUITE=trixie: Debian 13)
+	image=$$($(PY) -m tests.vm.image $(or $(WHEEL),$$(ls dist/*.whl)) $(if $(CLOUD),--cloud $(CLOUD)) $(if $(SUITE),--suite $(SUITE))) && COSTGUARD_VM_IMAGE="$$image" $(PY) -m pytest -q tests/vm $(if $(STORY),-k "$(STORY)") --session-timeout=5400
 
 test-slurm: $(DEV_STAMP) ## beside a real Slurm on this machine (root; slurmctld slurmd slurm-client munge iproute2 of Debian): three minutes
 	$(PY) -m pytest -q tests/slurm --session-timeout=1200

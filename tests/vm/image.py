@@ -1,4 +1,4 @@
-"""The disk of a small Debian 12 with costguard from a wheel, made once for the same inputs.
+"""The disk of a small Debian with costguard from a wheel, made once for the same inputs.
 
 Two layers, each kept outside the repository under a hash of what it is made of: the distribution (a minute), and
 what is put on it (seconds; again with each other wheel). The mirror is the machine's own, as apt knows it.
@@ -16,7 +16,9 @@ from typing import NamedTuple, Self
 
 from costguard.testing.nvml import build, write_sysfs
 
-SUITE = "bookworm"
+SUITES = {"bookworm": "3.11", "trixie": "3.13"}
+"""Debian 12 and 13, with their Python."""
+
 PACKAGES = (
     "linux-image-cloud-amd64", "initramfs-tools", "systemd-sysv", "dbus", "udev", "kmod", "libpam-systemd", "polkitd",
     "python3", "python3-venv", "sudo", "procps", "iproute2", "login", "passwd", "e2fsprogs", "cloud-init",
@@ -51,7 +53,7 @@ _INSTALL = (
     'rm -r "$1/srv/wheels"',
     _SERVICES,
 )
-_PLAIN = ('chroot "$1" dpkg --purge python3-venv python3.11-venv >/dev/null', _SERVICES)
+_PLAIN = ('chroot "$1" dpkg --purge python3-venv python{python}-venv >/dev/null', _SERVICES)
 """As the distribution's own image for clouds: Python cannot even make an environment with pip."""
 
 WHEELS_LABEL = "wheels"
@@ -102,16 +104,16 @@ def require() -> None:
         )
 
 
-def made(wheel: Path, cache: Path, clouds: Sequence[str] = CLOUDS) -> Path:
+def made(wheel: Path, cache: Path, suite: str, clouds: Sequence[str] = CLOUDS) -> Path:
     """The folder of the image with this wheel. One with the libraries of some clouds alone has no ``plain`` disk, and is built in half the time."""
     require()
     cache.mkdir(parents=True, exist_ok=True)
-    base = cache / f"base-{_hash(SUITE, PACKAGES, MODULES, _WITHOUT, _mirror())}"
-    _once(base, _distribution)
+    base = cache / f"base-{_hash(suite, PACKAGES, MODULES, _WITHOUT, _mirror(suite))}"
+    _once(base, lambda folder: _distribution(folder, suite))
     inputs = [path.read_bytes() for path in sorted((_HERE / "guest").iterdir()) if path.is_file()]
     made_of = (wheel.read_bytes(), clouds, _INSTALL, _PLAIN, _USERS, ADDRESSES, inputs, _standin_source())
     layer = cache / f"image-{_hash(base.name, *made_of)}"
-    _once(layer, lambda folder: _with_costguard(folder, base, wheel, clouds))
+    _once(layer, lambda folder: _with_costguard(folder, base, wheel, suite, clouds))
     _forget(cache, keep=(base, layer))
     return layer
 
@@ -120,12 +122,12 @@ def _hash(*inputs: object) -> str:
     return hashlib.sha256(repr(inputs).encode()).hexdigest()[:16]
 
 
-def _mirror() -> str:
+def _mirror(suite: str) -> str:
     """The sources of apt here, where they are of the same suite; else mmdebstrap's own."""
     folder = Path("/etc/apt")
     files = [folder / "sources.list", *sorted((folder / "sources.list.d").glob("*"))]
     texts = [file.read_text() for file in files if file.suffix in {".list", ".sources"} and file.is_file()]
-    return "\n".join(text for text in texts if SUITE in text and "debian.org" in text)
+    return "\n".join(text for text in texts if suite in text and "debian.org" in text)
 
 
 def _standin_source() -> str:
@@ -152,7 +154,7 @@ def _forget(cache: Path, keep: Sequence[Path]) -> None:
             shutil.rmtree(old, ignore_errors=True)
 
 
-def _distribution(folder: Path) -> None:
+def _distribution(folder: Path, suite: str) -> None:
     modules = "\\n".join(MODULES)
     words = [
         "mmdebstrap", "--quiet", "--format=tar", "--variant=minbase", f"--include={','.join(PACKAGES)}",
@@ -163,12 +165,12 @@ def _distribution(folder: Path) -> None:
         f'--essential-hook=printf "{modules}\\n" > "$1/etc/initramfs-tools/modules"',
         "--customize-hook=" + _USERS,
         '--customize-hook=rm -f "$1/etc/machine-id"; : > "$1/etc/machine-id"',
-        SUITE, str(folder / "tar"),
+        suite, str(folder / "tar"),
     ]  # fmt: skip
     try:
         _call(*words)
     except AssertionError as error:
-        raise MissingError(f"no {SUITE} could be had here: {str(error).splitlines()[-1]}") from error
+        raise MissingError(f"no {suite} could be had here: {str(error).splitlines()[-1]}") from error
     names = subprocess.run(["tar", "-tf", folder / "tar"], capture_output=True, text=True, check=True).stdout.split()
     for kind, name in (("vmlinuz-", "kernel"), ("initrd.img-", "initrd")):
         found = next(entry for entry in names if entry.startswith(f"./boot/{kind}"))
@@ -176,7 +178,7 @@ def _distribution(folder: Path) -> None:
             subprocess.run(["tar", "-xOf", folder / "tar", found], stdout=file, check=True)
 
 
-def _with_costguard(folder: Path, base: Path, wheel: Path, clouds: Sequence[str]) -> None:
+def _with_costguard(folder: Path, base: Path, wheel: Path, suite: str, clouds: Sequence[str]) -> None:
     """Both disks, with costguard and without, and one with what it is installed from."""
     extras = ",".join(clouds)
     wheels, standin = folder / "files" / "wheels", folder / "standin"
@@ -187,16 +189,17 @@ def _with_costguard(folder: Path, base: Path, wheel: Path, clouds: Sequence[str]
         (sysfs / name).symlink_to(f"/sys/{name}")
     _call(
         sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--only-binary=:all:",
-        "--python-version=3.11", *(f"--platform={platform}" for platform in _PLATFORMS), "--dest", str(wheels),
+        f"--python-version={SUITES[suite]}", *(f"--platform={platform}" for platform in _PLATFORMS), "--dest", str(wheels),
         f"{wheel}[{extras}]", "pip",
     )  # fmt: skip
     shutil.copy(wheel, wheels)
     hooks = [f"--customize-hook=copy-in {standin} /opt", f"--customize-hook=sync-in {_HERE}/guest /etc/systemd/system"]
     if tuple(clouds) == CLOUDS:
-        _poured(base, folder / "plain", [*hooks, *(f"--customize-hook={step}" for step in _PLAIN)])
+        plain = [step.replace("{python}", SUITES[suite]) for step in _PLAIN]
+        _poured(base, folder / "plain", suite, [*hooks, *(f"--customize-hook={step}" for step in plain)])
     steps = [step.replace("{extras}", extras) for step in _INSTALL]
     hooks += [f"--customize-hook=copy-in {wheels} /srv", *(f"--customize-hook={step}" for step in steps)]
-    _poured(base, folder / "disk", hooks)
+    _poured(base, folder / "disk", suite, hooks)
     _call(
         "mke2fs", "-q", "-t", "ext4", "-L", WHEELS_LABEL, "-O", "^has_journal", "-d", str(wheels), str(folder / "wheels"),
         f"{WHEELS_MIB}M",
@@ -207,12 +210,12 @@ def _with_costguard(folder: Path, base: Path, wheel: Path, clouds: Sequence[str]
         (folder / name).hardlink_to(base / name)
 
 
-def _poured(base: Path, disk: Path, hooks: Sequence[str]) -> None:
+def _poured(base: Path, disk: Path, suite: str, hooks: Sequence[str]) -> None:
     """The distribution, changed as a person would, in a file system."""
     tar, tree = disk.with_suffix(".tar"), disk.with_suffix(".tree")
     _call(
         "mmdebstrap", "--quiet", "--format=tar", "--variant=custom", "--skip=setup,update,cleanup",
-        f'--setup-hook=tar -xpf {base}/tar -C "$1"', *hooks, SUITE, str(tar),
+        f'--setup-hook=tar -xpf {base}/tar -C "$1"', *hooks, suite, str(tar),
     )  # fmt: skip
     pour = 'mkdir "$1" && tar -xpf "$2" -C "$1" && mke2fs -q -t ext4 -L root -O ^has_journal,^metadata_csum -d "$1" "$3" "$4"M && rm -r "$1"'
     root = [] if os.geteuid() == 0 else ["fakeroot"]
@@ -235,9 +238,11 @@ def main() -> None:
     default = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "costguard-vm"
     parser.add_argument("--cache", type=Path, default=Path(os.environ.get("COSTGUARD_VM_CACHE") or default))
     parser.add_argument("--cloud", choices=CLOUDS, help="for the stories of this cloud alone, in less time")
+    parser.add_argument("--suite", choices=SUITES, default="bookworm", help="of Debian")
     given = parser.parse_args()
     try:
-        print(made(given.wheel.resolve(), given.cache.resolve(), (given.cloud,) if given.cloud else CLOUDS))
+        clouds = (given.cloud,) if given.cloud else CLOUDS
+        print(made(given.wheel.resolve(), given.cache.resolve(), given.suite, clouds))
     except MissingError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(os.EX_UNAVAILABLE)  # 69, by which .ci/booted knows it
