@@ -28,9 +28,8 @@ _HOLE_MICROSECONDS = (
     1_500_000  # microseconds between two samples of an unbroken ring; the slowest product samples each second
 )
 _BUSY_PERCENT = 95  # percent of GPU use from which nothing else need be asked
-_LOOK_EVERY_SECONDS = (
-    60.0  # seconds between looks at memory and processes, which cost the driver more, and at what was missing
-)
+_LOOK_EVERY_SECONDS = 60.0  # between looks at memory and processes, which cost the driver more, and at what was missing
+_PROOF_EVERY_SECONDS = 300.0  # between two reads of ring and energy of a GPU whose activity counters prove rest
 _MEMORY_LIMIT_BYTES = 1 << 48  # bytes; more is garbage
 _ALIKE_SECONDS = 0.15  # seconds by which readings that are the same may differ in what they cover
 _LATE = 1.5  # by which factor, where both reach back to the reading before them without a hole: ticks are late at times
@@ -109,6 +108,7 @@ class Gpu:
         self._before = 0.0  # when the ring was read before that
         self._share = share
         self._look_due = 0.0
+        self._proof_due = 0.0  # when ring and energy are read although the activity counters prove rest
         self._again_due = 0.0  # when to ask again for what was missing
         self._engines_idle: list[tuple[int, int]] | None = None  # what those answer that are there, at rest
         self._engine_calls: Engines | None = None  # which ask those; None: not known
@@ -179,8 +179,8 @@ class Gpu:
             gpm.read(now)
             if gpm.signs or gpm.words != calm.activity:
                 return False
-            if gpm.idle and now < min(self._look_due, self._again_due):
-                return self._idle_by_counters(now, calls)
+            if gpm.idle and now < self._proof_due:
+                return self._idle_by_counters(now, calm)
         newest = self._nvml.samples_at_rest(self._handle, since, calls, gpm.still)
         # samples came, or stayed away, unlike before
         if newest is None or (newest > since) is (type(calm.evidence) is str):
@@ -189,29 +189,35 @@ class Gpu:
         rests = newest > since and now < min(self._look_due, self._again_due) and self.meter.still_now()
         if not gpm.available:
             self._other_signs(now)
+        if self._looks_other(now, calm) or not (rests or self.meter.rests(now)):
+            return False
+        self._since, self._ring_read = newest, now
+        self._ring_was_read(now)
+        return True
+
+    def _looks_other(self, now: float, calm: IdleReading) -> bool:
+        """Look where that is due; whether anything is unlike before."""
         if now >= self._look_due:
             self._look(now)
         if now >= self._again_due:
             self._ask_again(now)
-        if (
-            self._signs
-            or self._engine_calls is None
-            or self._memory != calm.memory
-            or not (rests or self.meter.rests(now))
-        ):
-            return False
-        self._since, self._ring_read = newest, now
-        return True
+        return bool(self._signs) or self._engine_calls is None or self._memory != calm.memory
 
-    def _idle_by_counters(self, now: float, calls: "Engines") -> bool:
-        """Where the activity counters prove the time since the last read quiet: they cost the driver a hundredth of its ring or energy."""
+    def _idle_by_counters(self, now: float, calm: IdleReading) -> bool:
+        """Where the activity counters prove the time since the last read quiet: they cost the driver a tenth of its ring or energy."""
         nvml, handle = self._nvml, self._handle
-        if self._signs or nvml.rates(handle) != _IDLE or not nvml.engines_below(handle, calls, 0.0):
+        if self._looks_other(now, calm) or nvml.rates(handle) != _IDLE:
             return False
-        if not self.meter.still_now():
+        calls = self._engine_calls
+        if calls is None or not nvml.engines_below(handle, calls, 0.0) or not self.meter.still_now():
             return False
         self._pass_over(now)
         return True
+
+    def _ring_was_read(self, now: float) -> None:
+        """For a while it need not be, where activity is counted."""
+        if now >= self._proof_due:
+            self._proof_due = self._next(now, self._proof_due, _PROOF_EVERY_SECONDS)
 
     def _pass_over(self, now: float) -> None:
         """What the ring has of the time up to now is as good as read."""
@@ -465,6 +471,7 @@ class Gpu:
             fresh = next((i for i, stamp in enumerate(stamps) if stamp > self._since), len(stamps))
             stamps, values = stamps[fresh:], values[fresh:]
         before, self._ring_read = self._ring_read, now
+        self._ring_was_read(now)
         if not stamps:  # the ring ran dry: nothing ran, if the driver can still say so
             covers = min(now - before, RING_SECONDS) if before else 0.0
             if self._gpm.still:
@@ -573,13 +580,9 @@ class Gpu:
             self._unsupported.clear()
             self._engines_idle = self._engine_calls = None
 
-    def _next(self, now: float, due: float) -> float:
+    def _next(self, now: float, due: float, every: float = _LOOK_EVERY_SECONDS) -> float:
         """When something rare is due again: in a rhythm of this GPU's own."""
-        return (
-            now + _LOOK_EVERY_SECONDS * self._share
-            if not due
-            else now + _LOOK_EVERY_SECONDS - (now - due) % _LOOK_EVERY_SECONDS
-        )
+        return now + every - (now - due) % every if due else now + every * self._share
 
     @staticmethod
     def _value(function: str, answer: tuple[int, int]) -> int:
