@@ -1,11 +1,13 @@
-"""An ordinary user of the machine who means harm: what he must not do is refused, and what he leaves about is neither run nor followed.
+"""An ordinary user of the machine who means harm: what he must not do is refused, what he leaves about is neither run nor followed, and however much he does, the bill ends in time.
 
 One machine and one boot for all of it; each test goes on where the one before it ended.
 """
 
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,6 +28,10 @@ kill_duration = "30s"
 stop_below_load = false
 aggregate = "all"
 grace = "45s"
+
+[hold]
+max = "20s"
+total = "60s"
 
 [host]
 sysfs = "/opt/standin/sys"
@@ -48,13 +54,20 @@ OWNED = "/var/owned"
 PLANTED = f"import posix\nif posix.geteuid() == 0: open({OWNED!r}, 'a').write(__file__ + chr(10))\n"
 """Says that root ran it."""
 
+FLOODING = "/run/flooding"
+WATCHDOG_SECONDS = 60.0
+"""Of the unit: so long systemd waits for a guard that does not look."""
+
+STOPPED_WITHIN_SECONDS = 30.0 + 45.0 + 60.0 + 45.0 + WATCHDOG_SECONDS
+"""Idle, a countdown, what holds may be in sum, a countdown anew, and what a flood may cost."""
+
 ROOTS_COMMANDS = "(cd /tmp; costguard config check; cd ~bob; costguard doctor) 2>&1"
 
 
 @pytest.fixture(scope="module")
 def live(image: Image) -> Iterator[Guarded]:
     """Armed and at work; alice sits at a terminal, and bob has nothing but an account."""
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder, Guarded(image, Path(folder), ["-m", "1024"]) as machine:
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder, Guarded(image, Path(folder), ["-m", "2048"]) as machine:
         machine.shell("echo -950 > /proc/$PPID/oom_score_adj")  # what runs the test's own commands is no part of it
         machine.sits()
         machine.put("/srv/tricks.py", Path(__file__).with_name("tricks.py").read_text())
@@ -109,3 +122,38 @@ def test_what_he_plants_is_neither_run_nor_followed(live: Guarded) -> None:
     assert live.shell(f"cat {OWNED}") == ""
     report = live.status()
     assert (report["mode"], report["action"], report["armed"]) == ("live", "shutdown", True)
+
+
+def answered(live: Guarded, user: str = "") -> dict[str, Any]:
+    """The report, for somebody who asks again where others are before him."""
+    end = time.monotonic() + WATCHDOG_SECONDS
+    while not (report := live.status(user)):
+        assert time.monotonic() < end, live.journal()
+    return report
+
+
+def flood(live: Guarded, unit: str, *kinds: str) -> None:
+    """Let bob do all that at once, until the unit ends."""
+    live.put(FLOODING, "", "666")
+    by_bob(live, unit, "python3", "/srv/tricks.py", "flood", FLOODING, *kinds, wait=False)
+    live.until(lambda: set(live.shell(f"cat {FLOODING}").split()) == set(kinds))
+
+
+def test_no_flood_keeps_it_from_looking_and_from_ending_the_bill(live: Guarded) -> None:
+    """Full disks, and all kinds of floods at once: each look in its time, and no stop later than holds allow. Who asks gets an answer, unless somebody takes every place in the queue."""
+    before = main_pid(live)
+    by_bob(live, "fill", "python3", "/srv/tricks.py", "fill", wait=True)
+    assert "No space left" in live.shell("touch /var/tmp/x", user="alice", check=False)
+    flood(live, "flood", "pieces", "requests", "holds", "forks", "crowd")
+    for user in ("", "alice", "", "alice"):
+        agent = answered(live, user)["agent"]
+        assert agent["now"] - agent["ticked"] < WATCHDOG_SECONDS / 2.0
+    flood(live, "queue", "connections")
+    time.sleep(WATCHDOG_SECONDS * 1.5)
+    assert (main_pid(live), live.shell("systemctl show -P NRestarts costguard")) == (before, "0\n")
+    live.move(util=0)
+    idle = time.monotonic()
+    live.wait("acting: ", STOPPED_WITHIN_SECONDS)
+    assert time.monotonic() - idle < STOPPED_WITHIN_SECONDS
+    assert live.told("will be shut down")
+    live.off()

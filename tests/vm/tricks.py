@@ -1,6 +1,7 @@
-"""On the machine, as an ordinary user who means harm: ``tricks.py refused GUARD…`` or ``tricks.py plant CODE``. Written for the guest's own Python.
+"""On the machine, as an ordinary user who means harm: ``tricks.py refused GUARD…``, ``plant CODE``, ``fill`` or ``flood FILE KIND…``. Written for the guest's own Python.
 
-``refused`` tries what must not work, and prints each trick that worked. ``plant`` leaves what others might run or follow.
+``refused`` tries what must not work, and prints each trick that worked. ``plant`` leaves what others might run or follow. ``fill`` takes all
+room that he may write to. ``flood`` does at once and without an end what an ordinary user may; each kind writes its name into FILE once it is under way.
 """
 
 import ctypes
@@ -12,6 +13,8 @@ import signal
 import socket
 import subprocess
 import sys
+import termios
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -130,11 +133,11 @@ def _run(words: str) -> None:
     _checked(subprocess.run(words.split(), stdin=subprocess.DEVNULL, capture_output=True, check=False).returncode)
 
 
-def _ask(command: str) -> None:
+def _ask(command: str, **more: object) -> None:
     """An answer that is neither a refusal nor a word about too many of them."""
     with socket.socket(socket.AF_UNIX) as made:
         made.connect(SOCKET)
-        made.sendall(json.dumps({"command": command}).encode() + b"\n")
+        made.sendall(json.dumps({"command": command, **more}).encode() + b"\n")
         answer = json.loads(made.makefile().readline())
     _checked("busy" in answer or answer.get("done") is False)
 
@@ -192,6 +195,111 @@ def plant(code: str) -> None:
         os.execv(f"{home}/jupyter-lab", ["jupyter-lab", "-c", f"import subprocess; subprocess.run({kernel!r})"])
 
 
+def fill() -> None:
+    """Files by number, and bytes, until there is room for no more; of the disk the system keeps some bytes for root, and no files."""
+    flags = os.O_CREAT | os.O_WRONLY
+    files = [os.open(f"{folder}/fill", flags) for folder in ("/dev/shm", "/run/lock", "/var/tmp")]
+    with suppress(OSError):
+        os.mkdir("/var/tmp/files")
+        for number in range(1 << 20):
+            os.mknod(f"/var/tmp/files/{number}")
+    for file in files:
+        with suppress(OSError):
+            while True:
+                os.write(file, bytes(1 << 20))
+
+
+UNDER_WAY = 5
+"""Rounds of a flood after which it counts as one."""
+
+SPINNERS, SLEEPERS, TERMINALS = 8, 300, 40
+
+
+def flood(report: str, kinds: list[str]) -> None:
+    """One process for each kind; the crowd is many."""
+    floods = {"connections": _connections, "pieces": _pieces, "requests": _requests, "holds": _holds, "forks": _forks}
+    for name, once in floods.items():
+        if name in kinds and not os.fork():
+            _again(name, once, report)
+    if "crowd" in kinds:
+        _crowd()
+        _say("crowd", report)
+    time.sleep(100000)
+
+
+def _crowd() -> None:
+    for _ in range(TERMINALS):
+        if not os.fork():
+            _deaf_terminal()
+    for number in range(SPINNERS + SLEEPERS):
+        if not os.fork():
+            while number < SPINNERS:
+                pass
+            os.execv("/usr/bin/sleep", ["sleep", "100000"])
+
+
+def _again(name: str, once: Try, report: str) -> None:
+    rounds = 0
+    while True:
+        with suppress(OSError, ValueError):
+            once()
+        rounds += 1
+        if rounds == UNDER_WAY:
+            _say(name, report)
+
+
+def _say(name: str, report: str) -> None:
+    with open(report, "a", encoding="ascii") as file:
+        file.write(name + "\n")
+
+
+def _connections() -> None:
+    """As many as the kernel takes, none of which says anything."""
+    made = []
+    try:
+        for _ in range(500):
+            made.append(socket.socket(socket.AF_UNIX))
+            made[-1].setblocking(False)
+            made[-1].connect(SOCKET)
+    finally:
+        for each in made:
+            each.close()
+
+
+def _pieces() -> None:
+    """A request without an end, byte by byte; then one that is too long."""
+    with socket.socket(socket.AF_UNIX) as made:
+        made.connect(SOCKET)
+        for _ in range(200):
+            made.send(b"{")
+        made.sendall(b"x" * (1 << 20))
+
+
+def _requests() -> None:
+    _ask("status")
+
+
+def _holds() -> None:
+    with suppress(OSError):
+        _ask("hold", seconds=5)
+    _ask("release")
+
+
+def _forks() -> None:
+    if not os.fork():
+        os._exit(0)
+    os.wait()
+
+
+def _deaf_terminal() -> None:
+    """One that takes no output, which its owner asked for; he sits there, as far as anybody can see."""
+    os.setsid()
+    _, terminal = os.openpty()
+    os.close(os.open(os.ttyname(terminal), os.O_RDWR))
+    termios.tcflow(terminal, termios.TCOOFF)
+    time.sleep(100000)
+
+
 def _put(path: str, text: str) -> None:
     with open(path, "w", encoding="ascii") as file:
         file.write(text)
@@ -200,5 +308,9 @@ def _put(path: str, text: str) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "plant":
         plant(sys.argv[2])
+    elif sys.argv[1] == "fill":
+        fill()
+    elif sys.argv[1] == "flood":
+        flood(sys.argv[2], sys.argv[3:])
     else:
         refused([int(word) for word in sys.argv[2:]])
