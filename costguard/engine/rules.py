@@ -7,7 +7,7 @@ from costguard.engine.policy import MACHINE_ACTIONS, Policy
 EPSILON_SECONDS = 1e-6
 """Seconds by which two moments may differ and be the same: sums of times must not cost a whole look."""
 
-LOOK_SECONDS = 0.25
+LOOK_SECONDS = 0.05
 """Seconds between a look and the tick that takes it: by so much a hole may be longer than the evidence of counters that were read on both sides of it."""
 
 DAY_SECONDS = 86400.0

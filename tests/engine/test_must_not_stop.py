@@ -140,7 +140,7 @@ def test_a_hole_that_ends_beside_another_one_is_no_unused_time(late: bool) -> No
     assert world.times("warning")[0] >= seen + BASE.unused_after - 2 * BASE.interval  # type: ignore[operator]  # a number here
 
 
-@pytest.mark.parametrize(("missing", "bridges"), [(0.1, True), (0.5, False)])
+@pytest.mark.parametrize(("missing", "bridges"), [(0.04, True), (0.1, False)])
 def test_evidence_from_look_to_look_bridges_a_hole_from_tick_to_tick(missing: float, bridges: bool) -> None:
     """A counter that was read on both sides proves a hole quiet (I5), though a tick comes a moment after its look; a real gap costs the window."""
     world = World(BASE._replace(arm_duration=None, unused_after=None, kill_duration=300.0, boot_grace=0.0), 1)
