@@ -344,7 +344,7 @@ def test_a_plug_in_that_hangs_is_named_with_its_step(rented: Rented, step: str) 
     """A worker that is killed by the guard names no cause: the plan comes before, and says what did not come back."""
     where = "ExampleMachine" if step == "facts" else "Example"
     hang = (
-        "import time, costguard_example; from costguard.cloud import identify; identify.OPEN_SECONDS, identify.LOAD_SECONDS = 0.4, 0.1;"
+        "import time, costguard_example; from costguard.actions import cloud; cloud.OPEN_SECONDS, cloud.LOAD_SECONDS = 0.4, 0.1;"
         f"costguard_example.{where}.{step} = lambda *_: time.sleep(60);"
     )
     answers = rented.ask("plan", before=hang)
