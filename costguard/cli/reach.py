@@ -1,7 +1,8 @@
 """Find the agent that a verb talks to, and send it a request."""
 
 import os
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -12,6 +13,8 @@ from costguard.errors import REFUSED, CostguardError
 from costguard.host.client import AgentUnreachableError, ask
 from costguard.host.lock import runtime_of
 
+_AGAIN_SECONDS = 0.1
+
 F = TypeVar("F", bound=Callable[..., object])
 
 
@@ -21,24 +24,45 @@ def state_dir(command: F) -> F:
     return click.option("--state-dir", callback=options.folder, metavar="FOLDER", help=text)(command)
 
 
-def request(folder: str | None, command: Mapping[str, object], timeout: float = 10.0) -> dict[str, Any]:
+RESTART_SECONDS = 15.0
+"""For so long a change waits for an agent that was killed: systemd starts it again after 5 s, and a countdown goes on then."""
+
+
+def request(
+    folder: str | None, command: Mapping[str, object], timeout: float = 10.0, wait: float = 0.0
+) -> dict[str, Any]:
     """The reply of this user's agent or, when there is none, of the machine's (root's).
 
-    Raises CostguardError (exit code 3) when no agent answers.
+    ``wait``: seconds for which one that was killed may be started again. Raises CostguardError (exit code 3) when no agent answers.
     """
-    tried: list[str] = []
-    for runtime in places(folder, os.environ, os.geteuid()):
-        try:
-            return ask(runtime, dict(command), timeout)
-        except AgentUnreachableError as error:
-            if not isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError):
-                raise
-            tried.append(runtime)
-    where = " or ".join(tried)
-    hint = "start one with `costguard run`, or name the folder of another one with --state-dir"
-    named = f" (for the folder {_looked(folder)})" if folder else ""
-    message = f"no costguard agent is running at {where}{named}; without one, nothing is done when the GPUs are idle"
-    raise CostguardError(message, hint, REFUSED)
+    end, told = time.monotonic() + wait, False
+    while True:
+        tried, killed = [], False
+        for runtime in places(folder, os.environ, os.geteuid()):
+            try:
+                return ask(runtime, dict(command), timeout)
+            except AgentUnreachableError as error:
+                if not isinstance(error.__cause__, FileNotFoundError | ConnectionRefusedError):
+                    raise
+                killed |= isinstance(error.__cause__, ConnectionRefusedError)  # it would have taken its socket with it
+                tried.append(runtime)
+        if not killed or time.monotonic() >= end:
+            raise _nobody(folder, tried, killed=killed)
+        if not told:
+            click.echo(f"costguard was killed; waiting up to {wait:.0f} s until it is started again", err=True)
+        told = True
+        time.sleep(_AGAIN_SECONDS)
+
+
+def _nobody(folder: str | None, tried: Sequence[str], *, killed: bool) -> CostguardError:
+    where = " or ".join(tried) + (f" (for the folder {_looked(folder)})" if folder else "")
+    if killed:
+        text = f"no costguard agent is running at {where}: it was killed. Once it is started again, a countdown goes on"
+        return CostguardError(text, "see `systemctl status costguard`, and ask again once it runs", REFUSED)
+    text = f"no costguard agent is running at {where}; without one, nothing is done when the GPUs are idle"
+    return CostguardError(
+        text, "start one with `costguard run`, or name the folder of another one with --state-dir", REFUSED
+    )
 
 
 def _looked(folder: str) -> str:
@@ -60,7 +84,7 @@ def change(
     Without a reply it is unknown whether the change took effect.
     """
     try:
-        reply = request(folder, command, timeout)
+        reply = request(folder, command, timeout, RESTART_SECONDS)
     except AgentUnreachableError as error:
         message = f"{error.message}; the {command['command']} may still take effect"
         raise CostguardError(message, "see `costguard status` once it answers", REFUSED) from error

@@ -262,3 +262,22 @@ def test_without_hardware_it_says_so(tmp_path: Path, nvml_library: Path) -> None
     )  # fmt: skip
     assert ended.returncode == 0
     assert "No NVIDIA GPU" in ended.stdout + ended.stderr
+
+
+def test_a_hold_waits_for_an_agent_that_was_killed_to_be_started_again(agent: Agent) -> None:
+    """In a countdown that goes on then, whoever wants to hold must not read that nothing happens without an agent."""
+    settings = (*command(agent.folder), "grace=60s")
+    agent.start(*settings)
+    work(agent)
+    agent.gpus.set(util=0)
+    agent.until(lambda report: report["phase"] == "WARNING")
+    kill(agent)
+    hold = [*COMMAND, "hold", "1h", "--state-dir", str(agent.folder / "state")]
+    with subprocess.Popen(
+        hold, env=agent.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as held:
+        assert held.stderr is not None
+        assert "costguard was killed; waiting" in held.stderr.readline()
+        agent.start(*settings)
+        assert held.wait(PATIENCE) == 0, held.stderr.read()
+    assert agent.until(bool)["holds"]
