@@ -19,9 +19,9 @@ from costguard.engine.effects import Abandon, Confirm, Effect, Go, Prepare, Tell
 from costguard.engine.events import AskExtend, AskHold, AskRelease, Devices, Event, Outcome
 from costguard.engine.machine import Step
 from costguard.engine.observation import Observation
-from costguard.engine.state import DONE, FAILED, Core, Incident
+from costguard.engine.state import DONE, FAILED, Core, Hold, Incident
 from costguard.engine.turn import label
-from costguard.history import BY, FILE, USERS
+from costguard.history import BY, FILE, UNTOLD_HOLD, USERS
 from costguard.history.job import Batch, EventRow
 from costguard.history.rollup import Rollup
 from costguard.host.files import Start
@@ -160,6 +160,8 @@ class Recorder(Part[Done]):
         by_user = isinstance(event, AskHold | AskExtend | AskRelease)
         if isinstance(event, AskRelease) and _released(before, core):
             self._add(incident, wall, "released", {"owner": event.owner}, by_user=True)
+        if isinstance(event, AskHold) and (hold := _granted(before, core)) and not any(map(_is_message, step.effects)):
+            self._add(incident, wall, UNTOLD_HOLD, _untold(hold), by_user=True)
         if core.phase != before.phase or (now and now.id) != (was and was.id):
             self._add(incident, wall, "phase", _phase(before, step))
         for effect in step.effects:
@@ -346,6 +348,20 @@ def _released(before: Core, core: Core) -> bool:
     """Whether a release changed anything: one that was refused, or found no hold, is not recorded."""
     held = (before.people.holds, before.ledger.stops, before.phase)
     return held != (core.people.holds, core.ledger.stops, core.phase)
+
+
+def _granted(before: Core, core: Core) -> Hold | None:
+    """The hold that a user got."""
+    return next((hold for hold in core.people.holds if hold not in before.people.holds), None)
+
+
+def _is_message(effect: Effect) -> bool:
+    return isinstance(effect, Tell)
+
+
+def _untold(hold: Hold) -> dict[str, object]:
+    """With the names that the message would have had."""
+    return {"owner": hold.owner, "hold": hold.reason, "hold_until_wall": hold.wall}
 
 
 def _phase(before: Core, step: Step) -> dict[str, object]:

@@ -13,13 +13,17 @@ from costguard.cli.render import clean, whole
 from costguard.engine.reasons import REASONS
 from costguard.engine.wording import WORDINGS, wording_of
 from costguard.engine.words import date_and_second, duration, percent, several
+from costguard.history import UNTOLD_HOLD
 from costguard.history.keepers import Keeper
 from costguard.history.query import Day, Event, GpuSpan
 from costguard.history.savings import Off
-from costguard.history.story import Entry, IncidentSummary, delivery, fates, lost_rows, message
+from costguard.history.story import Entry, IncidentSummary, delivery, fates, lost_rows, message, untold_hold
 from costguard.money import Rate
 
 TITLES = {reason.name: reason.title for reason in REASONS}
+MESSAGES_SHOWN = 20
+"""Of those that belong to no incident."""
+
 COLOURS = {"failed": "red", "unknown": "magenta", "cannot": "red", "acted": "green", "closed": "green", "held": "cyan"}
 
 
@@ -63,7 +67,7 @@ def overview(
     if kept:
         parts += [Text(), Text("Kept up though its GPUs were idle", style="bold"), _keepers(kept)]
     if messages:
-        parts += [Text(), Text("Other messages", style="bold"), _messages(messages)]
+        parts += [Text(), Text("Other messages", style="bold"), *_messages(messages)]
     return Group(*parts)
 
 
@@ -148,18 +152,20 @@ def _keepers(kept: Sequence[Keeper]) -> Table:
     return table
 
 
-def _messages(events: Sequence[Event]) -> Table:
-    """Each message with whom it reached, as with those of an incident; a summary, which nothing else tells, by that alone."""
+def _messages(events: Sequence[Event]) -> Iterator[RenderableType]:
+    """The last messages with whom each reached, as with those of an incident; a summary, which nothing else tells, by that alone."""
     table = _table(fixed=1)
     ends = fates(events)
     told = {event.data.get("effect") for event in events if event.kind == "told"}
     rows = [
         event for event in events if event.kind not in {"outcome", "delivery"} or event.data.get("effect") not in told
     ]
-    for event in reversed(rows[-20:]):
+    for event in reversed(rows[-MESSAGES_SHOWN:]):
         became = [] if event.kind == "delivery" else ends.get(str(event.data.get("effect")), [])
         table.add_row(date_and_second(event.wall), "\n".join([clean(_other(event)), *map(clean, became)]))
-    return table
+    yield table
+    if len(rows) > MESSAGES_SHOWN:
+        yield Text(f"{len(rows) - MESSAGES_SHOWN} earlier ones: costguard history --json", style="dim")
 
 
 def _other(event: Event) -> str:
@@ -169,6 +175,8 @@ def _other(event: Event) -> str:
     if event.kind == "delivery":
         text = event.data.get("text") or event.data.get("title") or ""
         return ": ".join(filter(None, (delivery(event.data), str(text))))
+    if event.kind == UNTOLD_HOLD:
+        return untold_hold(event.data)
     if event.kind == "released":
         return f"{event.data.get('owner')} ran `costguard release`"
     if event.kind == "hook":

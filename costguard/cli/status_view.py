@@ -227,8 +227,7 @@ def _vetoes(report: Report) -> Iterator[str]:
         blocks = "; it blocks every stop" if veto.get("hatch") and (veto["source"], veto["reason"]) in seen else ""
         yield clean(words + (", and unknown is never idle" if veto.get("unknown") else blocks))
     if report.get("kept_since") is not None:
-        past = wording(report).guarded.past
-        yield f"without that it would have been {past} {duration(report['time'] - report['kept_since'])} ago"
+        yield f"without that, its warning would have come {duration(report['time'] - report['kept_since'])} ago"
 
 
 def _active(report: Report) -> Iterator[tuple[Report, Report]]:

@@ -8,3 +8,6 @@ FILE = "history.sqlite"
 
 BY, USERS = "by", "users"
 """The first entry of an event that a user of the machine caused; such events have their own quota."""
+
+UNTOLD_HOLD = "held"
+"""The kind of an event: a hold of which no message tells."""

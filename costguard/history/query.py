@@ -20,7 +20,7 @@ _FACTS = "SELECT incident, wall, kind, instance, machine, data FROM events"
 
 
 class Event(NamedTuple):
-    """One recorded event. ``kind``: phase, told, outcome, prepare, go, abandon, confirm, released, lost, keeps, let_go, devices."""
+    """One recorded event. ``kind``: phase, told, outcome, prepare, go, abandon, confirm, held (told to nobody), released, lost, keeps, let_go, devices."""
 
     incident: str
     wall: float

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 from costguard.engine.narrate import ON_DONE, unreached, was_done
 from costguard.engine.state import PERSON
 from costguard.engine.wording import wording_of
-from costguard.engine.words import percent, several
+from costguard.engine.words import date_and_second, percent, several
+from costguard.history import UNTOLD_HOLD
 from costguard.history.query import Event
 from costguard.notify.job import HELD_BACK, IN_DOUBT, SPARED
 from costguard.plans import VERDICT_WORDS
@@ -213,6 +214,7 @@ def _entry(event: Event, asked: str, beside: Mapping[str, Any]) -> Entry:
         "confirm": f"checking the outcome of {wording_of(action).word}",
         "abandon": f"the waiting worker was stopped; it had requested nothing (attempt {data.get('effect')})",
         "released": f"{data.get('owner')} ran `costguard release`",
+        UNTOLD_HOLD: untold_hold(data) if event.kind == UNTOLD_HOLD else "",
         "lost": lost_rows(data),
     }.get(event.kind, event.kind)
     return Entry(event.wall, title)
@@ -223,13 +225,20 @@ def other_messages(events: Iterable[Event]) -> list[Event]:
     found: list[Event] = []
     told: set[str] = set()
     for event in events:
-        if event.incident or event.kind not in {"told", "outcome", "delivery", "released", "lost", "hook"}:
+        if event.incident or event.kind not in {"told", "outcome", "delivery", UNTOLD_HOLD, "released", "lost", "hook"}:
             continue
         if event.kind == "told":
             told.add(str(event.data.get("effect")))
         if event.kind != "outcome" or event.data.get("effect") in told:  # else of an action's check
             found.append(event)
     return found
+
+
+def untold_hold(data: Mapping[str, Any]) -> str:
+    """A hold that was told to nobody: there were many just before, or it moved an end by little."""
+    until, why = data.get("hold_until_wall"), str(data.get("hold") or "")
+    end = f" until {date_and_second(until)}" if isinstance(until, int | float) else ""
+    return f"{data.get('owner')} held it{end}{f' ({why})' if why else ''}; no message said so"
 
 
 def fates(messages: Iterable[Event]) -> dict[str, list[str]]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING
 from costguard.engine.words import hour
+from costguard.history import UNTOLD_HOLD
 from costguard.history.query import Event
 from costguard.notify.facts import number
 
@@ -176,10 +177,12 @@ def holds(events: Iterable[Event], until: float) -> list[Band]:
             over.append(_hold(held, min(held.end, wall)))
 
     for event in events:
-        facts = event.facts
+        facts = event.data if event.kind == UNTOLD_HOLD else event.facts
         if event.kind == "released":
             end([held for held in open_ if held.owner == event.data.get("owner")], event.wall)
-        elif event.told == "held" and (last := number(facts.get("hold_until_wall"))) is not None:
+        elif (event.told == "held" or event.kind == UNTOLD_HOLD) and (
+            last := number(facts.get("hold_until_wall"))
+        ) is not None:
             owner = str(facts.get("owner") or "somebody")
             end([held for held in open_ if held.owner == owner], event.wall)
             open_.append(_Held(event.wall, last, owner, str(facts.get("hold") or "")))

@@ -6,6 +6,7 @@ import pytest
 
 from costguard.cli.history_view import Money, incident_view, overview
 from costguard.cli.render import console, show
+from costguard.engine.words import date_and_second
 from costguard.history.query import Day, Event
 from costguard.history.story import Entry, IncidentSummary, other_messages
 from costguard.money import Rate
@@ -37,6 +38,26 @@ def test_a_program_of_no_incident_is_shown_with_how_it_ended() -> None:
     file = io.StringIO()
     show(console(file), overview("/h", 0.0, [], [], [ended]))
     assert "hook armed: the armed hook succeeded" in file.getvalue()
+
+
+def test_a_hold_that_was_told_to_nobody_is_among_the_messages() -> None:
+    """With who, until when, and why."""
+    file = io.StringIO()
+    sent = [Event("", 5.0, "held", "i", "m", {"owner": "ann", "hold": "evaluation", "hold_until_wall": 7205.0})]
+    show(console(file), overview("/h", 0.0, [], [], sent))
+    words = " ".join(file.getvalue().split())
+    assert f"ann held it until {date_and_second(7205.0)} (evaluation); no message said so" in words
+
+
+def test_messages_that_are_too_many_to_show_are_counted() -> None:
+    """Nobody takes what is shown for all that there was."""
+    file = io.StringIO()
+    sent = [Event("", float(at), "released", "i", "m", {"owner": f"user {at}"}) for at in range(23)]
+    show(console(file), overview("/h", 0.0, [], [], sent))
+    words = " ".join(file.getvalue().split())
+    assert "user 22 ran" in words
+    assert "user 2 ran" not in words
+    assert "3 earlier ones: costguard history --json" in words
 
 
 @pytest.mark.parametrize("where", ["text", "title"])

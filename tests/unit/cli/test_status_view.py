@@ -375,7 +375,7 @@ def test_who_keeps_it_up_is_named_with_what_would_end_it() -> None:
     )
     assert f"Keeps it up {ANN['words']}" in text
     assert "jupyter: cannot be seen: it answers 403, and unknown is never idle" in text
-    assert "without that it would have been stopped 1h ago" in text
+    assert "without that, its warning would have come 1h ago" in text
     assert "Senses terminals: ann on pts/3 typed" in text
     assert "traffic: no traffic" in text
     assert "jupyter: cannot see everything: it answers 403" in text

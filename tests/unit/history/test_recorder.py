@@ -295,6 +295,16 @@ def test_a_release_of_nothing_is_no_event() -> None:
     assert not [event for event in events(loud) if event.kind == "released"]
 
 
+def test_a_hold_of_which_no_message_tells_is_an_event() -> None:
+    """Else nothing would say why the machine stayed up; one that is told is told once."""
+    found = events(flooded([100], ["hold", "hold", "release", "hold"]))
+    untold = [event for event in found if event.kind == "held"]
+    told = [event for event in found if event.kind == "told" and event.data["name"] == "held"]
+    assert len(told) == 1
+    assert [event.data["owner"] for event in untold] == [told[0].data["facts"]["owner"]] * 2
+    assert all(event.data["hold_until_wall"] > event.wall for event in untold)
+
+
 def test_what_users_do_pushes_out_nothing_that_the_guard_did(monkeypatch: pytest.MonkeyPatch) -> None:
     """While the disk fails, both wait in memory: each in a queue of its own."""
     monkeypatch.setattr(recorder, "EVENTS_KEPT", 60)

@@ -242,6 +242,8 @@ def test_holds_of_two_people_end_one_by_one() -> None:
     assert found == {"uid 1": (10.0, 100.0), "uid 2": (20.0, 900.0)}
     root = [*events, told(200.0, "hold_ended", owner="uid 0", hold="released", holders=[])]
     assert {band.words: band.end for band in bands.holds(root, 2000.0)} == {"uid 1": 100.0, "uid 2": 200.0}
+    longer = [*events[:2], event(30.0, "held", owner="uid 1", hold_until_wall=700.0, hold="a")]
+    assert {band.words: band.end for band in bands.holds(longer, 2000.0)}["uid 1"] == 700.0
     silent = [*events[:2], event(50.0, "released", owner="uid 2")]
     assert {band.words: band.end for band in bands.holds(silent, 2000.0)} == {"uid 1": 500.0, "uid 2": 50.0}
 
