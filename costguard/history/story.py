@@ -227,9 +227,12 @@ def other_messages(events: Iterable[Event]) -> list[Event]:
     for event in events:
         if event.incident or event.kind not in {"told", "outcome", "delivery", UNTOLD_HOLD, "released", "lost", "hook"}:
             continue
+        effect = str(event.data.get("effect"))
+        if event.kind == "told" and effect in told:
+            continue  # once more, by a guard whose predecessor had been killed: what became of it stands beside the first
         if event.kind == "told":
-            told.add(str(event.data.get("effect")))
-        if event.kind != "outcome" or event.data.get("effect") in told:  # else of an action's check
+            told.add(effect)
+        if event.kind != "outcome" or effect in told:  # else of an action's check
             found.append(event)
     return found
 

@@ -49,6 +49,21 @@ def test_a_hold_that_was_told_to_nobody_is_among_the_messages() -> None:
     assert f"ann held it until {date_and_second(7205.0)} (evaluation); no message said so" in words
 
 
+def test_a_message_that_is_told_again_after_a_restart_stands_once() -> None:
+    """When it was told first, with all that became of it."""
+    file, data = io.StringIO(), {"effect": "a-1", "name": "hold_ended", "facts": {"owner": "ann", "hold": "released"}}
+    lost = {"effect": "a-1", "name": "hold_ended", "reached": {}, "failed": {"team": "it was not sent"}}
+    sent = [Event("", 5.0, "told", "i", "m", data), Event("", 6.0, "outcome", "i", "m", lost | {"status": "failed"})]
+    sent += [Event("", 65.0, "told", "i", "m", data)]
+    sent += [
+        Event("", 66.0, "outcome", "i", "m", lost | {"status": "delivered", "reached": {"team": "team"}, "failed": {}})
+    ]
+    show(console(file), overview("/h", 0.0, [], [], other_messages(sent)))
+    words = file.getvalue()
+    assert words.count("released by ann") == 1, words
+    assert "delivered" in words
+
+
 def test_messages_that_are_too_many_to_show_are_counted() -> None:
     """Nobody takes what is shown for all that there was."""
     file = io.StringIO()
