@@ -22,13 +22,13 @@ HOLDS_KEPT = 32
 ACCOUNTS_KEPT = 64
 """Of so many users is known for how long they held; of more, those that held least are charged to the whole alone."""
 
-_RELEASED = ""  # no user has this key: a release must not silence a later hold of the same user
+_RELEASED = "released "  # before a user's key, which no key begins with: a release must not silence a later hold of the same user
 
 HOLD_TOLD_EVERY_SECONDS, HOLD_IS_NEWS_SECONDS = 60.0, 600.0
 """People are told of one user's holds at most this often, in seconds; always of one that moves the end by more than this."""
 
-TOLD_AT_ONCE = 20
-"""Holds and releases of all users that are told within that time: each is a message to everybody. `status` shows the rest; root's are always told."""
+TOLD_AT_ONCE, TOLD_OF_ONE_USER = 20, 6
+"""Holds and releases of all users, and of each, that are told within that time: each is a message to everybody. `status` shows the rest; root's are always told."""
 
 
 def hold(turn: Turn, event: AskHold) -> None:
@@ -116,7 +116,7 @@ def _take_back(turn: Turn, event: AskRelease) -> tuple[Hold, ...]:
         movable = deadline.movable_seconds(situation, event.at)
         facts: dict[str, object] = {"owner": event.owner, "due_wall": wall + due - turn.at, "movable": movable}
         facts |= {"ended": [one.owner for one in ended], "takes_back": "warning"}
-        _tell(turn, event.at, "deadline_extended", _RELEASED, facts, always=event.everything)
+        _tell(turn, event.at, "deadline_extended", _RELEASED + key, facts, always=event.everything)
     return tuple(one for one in ended if one.until > event.at)
 
 
@@ -215,7 +215,9 @@ def _told_lately(turn: Turn, now: float) -> tuple[tuple[str, float], ...]:
 def _tell(turn: Turn, at: float, kind: str, key: str, facts: Mapping[str, object], *, always: bool) -> None:
     """Tell what a user did at that moment, unless users did too much of it lately."""
     told = _told_lately(turn, at)
-    if always or len(told) < TOLD_AT_ONCE:
+    whose = key.removeprefix(_RELEASED)
+    theirs = sum(who.removeprefix(_RELEASED) == whose for who, _ in told)
+    if always or (len(told) < TOLD_AT_ONCE and theirs < TOLD_OF_ONE_USER):
         turn.tell(kind, "info", **facts)
         told = (*told, (key, at))[-HOLDS_KEPT:]
     turn.people = turn.people._replace(told=told)
@@ -238,7 +240,7 @@ def release(turn: Turn, event: AskRelease) -> None:
     if ended:
         facts = {"owner": event.owner, "hold": "released", "holders": [held.owner for held in others]}
         facts |= {"ended": [held.owner for held in ended]}
-        _tell(turn, event.at, "hold_ended", _RELEASED, facts, always=event.everything)
+        _tell(turn, event.at, "hold_ended", _RELEASED + key, facts, always=event.everything)
     did = [_whose(ended)] if ended else []
     if taken_back := _take_back(turn, event):
         did.append(f"the extension of the deadline by {', '.join(one.owner for one in taken_back)}")

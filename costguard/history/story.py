@@ -228,7 +228,7 @@ def other_messages(events: Iterable[Event]) -> list[Event]:
         if event.incident or event.kind not in {"told", "outcome", "delivery", UNTOLD_HOLD, "released", "lost", "hook"}:
             continue
         effect = str(event.data.get("effect"))
-        if event.kind == "told" and effect in told:
+        if event.kind == "told" and effect in told and event.facts.get("told_again"):
             continue  # once more, by a guard whose predecessor had been killed: what became of it stands beside the first
         if event.kind == "told":
             told.add(effect)

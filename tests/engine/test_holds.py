@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from costguard.engine import Step
 from costguard.engine.effects import Answer, Go, Tell
-from costguard.engine.people import HOLD_TOLD_EVERY_SECONDS, HOLDS_KEPT, TOLD_AT_ONCE, left
+from costguard.engine.people import HOLD_TOLD_EVERY_SECONDS, HOLDS_KEPT, TOLD_AT_ONCE, TOLD_OF_ONE_USER, left
 from costguard.engine.saved import commitments, dump, initial, load
 from costguard.engine.state import Hold
 from tests.engine.world import BASE, BUSY, QUIET, World, reloaded
@@ -171,6 +171,18 @@ def test_many_users_who_hold_and_release_flood_nobodys_terminal() -> None:
     world.release(ROOT)
     assert world.kinds()[-2:] == ["held", "hold_ended"]
     world.tick(QUIET, dt=HOLD_TOLD_EVERY_SECONDS + 1.0)
+    world.hold(HOUR, "bob", BOB)
+    assert world.kinds()[-1] == "held"
+
+
+def test_a_few_users_who_hold_and_release_silence_nobody_else() -> None:
+    """Each has a share of what is told in a minute; another one's hold is told."""
+    world = started()
+    for _ in range(20):
+        for uid in (2000, 2001, 2002):
+            world.hold(1.0, f"user {uid}", uid)
+            world.release(uid, everything=False)
+    assert len([kind for kind in world.kinds() if kind in {"held", "hold_ended"}]) == 3 * TOLD_OF_ONE_USER
     world.hold(HOUR, "bob", BOB)
     assert world.kinds()[-1] == "held"
 

@@ -54,7 +54,8 @@ def test_a_message_that_is_told_again_after_a_restart_stands_once() -> None:
     file, data = io.StringIO(), {"effect": "a-1", "name": "hold_ended", "facts": {"owner": "ann", "hold": "released"}}
     lost = {"effect": "a-1", "name": "hold_ended", "reached": {}, "failed": {"team": "it was not sent"}}
     sent = [Event("", 5.0, "told", "i", "m", data), Event("", 6.0, "outcome", "i", "m", lost | {"status": "failed"})]
-    sent += [Event("", 65.0, "told", "i", "m", data)]
+    again = data | {"facts": {"owner": "ann", "hold": "released", "told_again": True}}
+    sent += [Event("", 65.0, "told", "i", "m", again)]
     sent += [
         Event("", 66.0, "outcome", "i", "m", lost | {"status": "delivered", "reached": {"team": "team"}, "failed": {}})
     ]
@@ -62,6 +63,12 @@ def test_a_message_that_is_told_again_after_a_restart_stands_once() -> None:
     words = file.getvalue()
     assert words.count("released by ann") == 1, words
     assert "delivered" in words
+    file = io.StringIO()
+    another = data | {"facts": {"owner": "bob", "hold": "released"}}  # a guard that had lost its state counts anew
+    show(
+        console(file), overview("/h", 0.0, [], [], other_messages([*sent, Event("", 99.0, "told", "i", "m", another)]))
+    )
+    assert "released by bob" in file.getvalue()
 
 
 def test_messages_that_are_too_many_to_show_are_counted() -> None:
