@@ -1,5 +1,6 @@
 """The whole examination: everything that must hold so that this machine is guarded."""
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from costguard.doctor import decision, hardware, messages, package, senses, serv
 from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, Verdict, bad, note, ok, warn
 from costguard.doctor.plans import BootTimes, PlanShown, plan_checks, plans
 from costguard.engine.words import duration, hanging, several
+from costguard.host.control import OWNERS_SOCKET, SOCKET
 
 HANGS_SECONDS = 60.0
 """An agent without a look for this long, and for three intervals, counts as hanging."""
@@ -237,6 +239,7 @@ def _agent(agent: AgentAnswer, by: service.ServiceUnit) -> Iterator[CheckResult]
     else:
         ago = f"looked {duration(silent)} ago, every {about['interval']:g} s"
         yield ok(f"costguard {about['version']} runs, pid {about['pid']}, {ago}; state in {about['state_dir']}")
+    yield from _doors(about["runtime_dir"], by)
     yield from _rented(about.get("cloud") or {})
     for subject, words in about["troubles"].items():
         if subject == tasks.TROUBLE:
@@ -251,6 +254,14 @@ def _agent(agent: AgentAnswer, by: service.ServiceUnit) -> Iterator[CheckResult]
     if about["unreaped"]:
         text = hanging(about["unreaped"])
         yield warn(text, hardware.advice("hang"))
+
+
+def _doors(runtime: str, by: service.ServiceUnit) -> Iterator[CheckResult]:
+    """An agent of an older version has one socket for all; where its folder is not in sight, nothing is said."""
+    common, own = (os.path.exists(os.path.join(runtime, name)) for name in (SOCKET, OWNERS_SOCKET))
+    if common and not own:
+        hint = f"{by.systemctl('restart')} after an upgrade" if by.unit else "start it again after an upgrade"
+        yield warn("a user who fills the queue of its control socket keeps root's commands waiting, too", hint)
 
 
 def _rented(cloud: Mapping[str, Any]) -> Iterator[CheckResult]:

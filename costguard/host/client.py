@@ -9,7 +9,7 @@ from contextlib import suppress
 
 from costguard.errors import REFUSED, CostguardError
 from costguard.host.address import address
-from costguard.host.control import LINE_LIMIT_BYTES, SOCKET
+from costguard.host.control import LINE_LIMIT_BYTES, OWNERS_SOCKET, SOCKET
 
 
 class AgentUnreachableError(CostguardError):
@@ -63,7 +63,7 @@ def _try(path: str, line: bytes, runtime: str, end: float) -> dict[str, object] 
     """One connection: the answer, or None when the agent's queue is full."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         try:
-            if not _connected(connection, path, end):
+            if not _connected(connection, runtime, end):
                 return None
             with suppress(BrokenPipeError, ConnectionResetError):  # turned away: its answer says so
                 connection.sendall(line)
@@ -83,15 +83,24 @@ def _try(path: str, line: bytes, runtime: str, end: float) -> dict[str, object] 
     return _decode(answer, path)
 
 
-def _connected(connection: socket.socket, path: str, end: float) -> bool:
-    """Connect, waiting in the kernel's own queue: a connection that does not wait fails while that is full."""
+def _connected(connection: socket.socket, runtime: str, end: float) -> bool:
+    """Connect, waiting in the kernel's own queue: a connection that does not wait fails while that is full.
+
+    By the door that no other user can block, for those whom it is open to; an agent of an older version has none.
+    """
     left = max(0.001, end - time.monotonic())
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(left), int(left % 1 * 1e6)))
-    try:
-        with address(path) as name:
-            connection.connect(name)
-    except BlockingIOError:
-        return False
+    for name in (OWNERS_SOCKET, SOCKET):
+        try:
+            with address(os.path.join(runtime, name)) as path:
+                connection.connect(path)
+        except BlockingIOError:
+            return False
+        except (FileNotFoundError, PermissionError, ConnectionRefusedError):
+            if name == SOCKET:
+                raise
+        else:
+            break
     connection.settimeout(max(0.001, end - time.monotonic()))
     return True
 

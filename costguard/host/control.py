@@ -2,7 +2,8 @@
 
 One request line and one answer line per connection. Every user of the machine may connect; the kernel says who it is,
 and the loop decides what that user may do. Requests are rate-limited per user before anything is read; a flood of
-connections takes a small share of one core, whoever sends it.
+connections takes a small share of one core, whoever sends it. Root and the agent's own user have a door of their own:
+a queue in the kernel that nobody else can fill. What comes through it is treated as what comes through the other.
 """
 
 import os
@@ -10,6 +11,7 @@ import socket
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from costguard.host.address import address
 from costguard.host.limits import TokenBucket
@@ -18,6 +20,11 @@ from costguard.host.ports import HostEvent, Request
 from costguard.host.subordinate import person
 
 SOCKET = "control.sock"
+OWNERS_SOCKET = "owner.sock"
+_DOORS = ((OWNERS_SOCKET, 0o600), (SOCKET, 0o666))
+"""Who may connect, by the mode of each; everybody's comes last: who sees it finds the other one, too. ("status" is for
+everybody, and the loop checks the user of each request.)"""
+
 CLIENTS = 16
 """Connections at a time; one user's flood pushes out that user's own."""
 
@@ -60,27 +67,19 @@ class _Client:
         self.reads = 0
 
 
-class Control:
-    """The server side. ``now`` is a clock in seconds that does not jump; ``whose`` maps a user id to the person behind it."""
+class _Door:
+    """A socket that listens at a path."""
 
-    def __init__(
-        self, poller: Poller, directory: str, now: Callable[[], float], whose: Callable[[int], int] = person
-    ) -> None:
-        self._poller, self._now, self._whose = poller, now, whose
-        self.path = os.path.join(directory, SOCKET)
-        self._clients: dict[int, _Client] = {}  # by descriptor, oldest first
-        self._numbers: dict[int, _Client] = {}
-        self._count = 0
-        self._server: socket.socket | None = None
+    __slots__ = ("_identity", "mode", "path", "paused_until", "server")
+
+    def __init__(self, path: str, mode: int) -> None:
+        self.path, self.mode = path, mode
+        self.server: socket.socket | None = None
+        self.paused_until: float | None = None  # nobody is accepted until then
         self._identity: tuple[int, int] | None = None
-        self._paused_until: float | None = None
-        self._each = TokenBucket(USER_BURST, USER_EVERY_SECONDS)
-        self._all = TokenBucket(ALL_BURST, ALL_EVERY_SECONDS, together=True)
-        self._own = TokenBucket(OWN_BURST, OWN_EVERY_SECONDS)
 
-    def open(self) -> str | None:
-        """Listen, replacing what lies at the path; only for the holder of the lock. Returns an error message or None."""
-        self._close_server()
+    def open(self) -> int:
+        """Listen, replacing what lies at the path; the descriptor. Raises OSError."""
         server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         temporary = self.path + ".new"  # at its final path the socket accepts connections at once
         try:
@@ -88,16 +87,15 @@ class Control:
                 os.unlink(temporary)
             with address(temporary) as name:
                 server.bind(name)
-            os.chmod(temporary, 0o666)  # noqa: S103 - "status" is for everybody, and the loop checks the user of each request
+            os.chmod(temporary, self.mode)
             server.listen(BACKLOG)
             os.rename(temporary, self.path)
             status = os.stat(self.path)
-        except OSError as error:
+        except OSError:
             server.close()
-            return f"no control socket {self.path}: {error.strerror or error}; status and hold cannot reach this agent"
-        self._server, self._identity = server, (status.st_dev, status.st_ino)
-        self._poller.add(server.fileno(), READ, self._accept)
-        return None
+            raise
+        self.server, self._identity, self.paused_until = server, (status.st_dev, status.st_ino), None
+        return server.fileno()
 
     def lost(self) -> bool:
         """Whether the path no longer leads to this socket (somebody cleaned the directory)."""
@@ -106,6 +104,40 @@ class Control:
         except OSError:
             return True
         return self._identity != (status.st_dev, status.st_ino)
+
+
+class Control:
+    """The server side. ``now`` is a clock in seconds that does not jump; ``whose`` maps a user id to the person behind it."""
+
+    def __init__(
+        self, poller: Poller, directory: str, now: Callable[[], float], whose: Callable[[int], int] = person
+    ) -> None:
+        self._poller, self._now, self._whose = poller, now, whose
+        self._doors = [_Door(os.path.join(directory, name), mode) for name, mode in _DOORS]
+        self._clients: dict[int, _Client] = {}  # by descriptor, oldest first
+        self._numbers: dict[int, _Client] = {}
+        self._count = 0
+        self._each = TokenBucket(USER_BURST, USER_EVERY_SECONDS)
+        self._all = TokenBucket(ALL_BURST, ALL_EVERY_SECONDS, together=True)
+        self._own = TokenBucket(OWN_BURST, OWN_EVERY_SECONDS)
+
+    def open(self) -> str | None:
+        """Listen, replacing what lies at the paths; only for the holder of the lock. Returns an error message or None."""
+        self._close_doors()
+        for door in self._doors:
+            try:
+                listening = door.open()
+            except OSError as error:
+                self._close_doors()
+                return (
+                    f"no control socket {door.path}: {error.strerror or error}; status and hold cannot reach this agent"
+                )
+            self._poller.add(listening, READ, partial(self._accept, door))
+        return None
+
+    def lost(self) -> bool:
+        """Whether a path no longer leads to its socket (somebody cleaned the directory)."""
+        return any(door.lost() for door in self._doors)
 
     def answer(self, number: int, line: bytes) -> None:
         """Send the answer and close; nothing when the client has gone."""
@@ -117,56 +149,56 @@ class Control:
 
     def next_expiry(self) -> float | None:
         """When `expire` has something to do next; None for never."""
-        if not self._clients:
-            return self._paused_until
         times = [client.expires for client in self._clients.values()]
-        return min(times if self._paused_until is None else [*times, self._paused_until])
+        times += [door.paused_until for door in self._doors if door.paused_until is not None]
+        return min(times, default=None)
 
     def expire(self) -> None:
         """Drop the clients whose time is over; accept others again after a pause."""
-        if not self._clients and self._paused_until is None:
-            return
         now = self._now()
-        if self._paused_until is not None and self._paused_until <= now and self._server is not None:
-            self._paused_until = None
-            self._poller.change(self._server.fileno(), READ)
+        for door in self._doors:
+            if door.paused_until is not None and door.paused_until <= now and door.server is not None:
+                door.paused_until = None
+                self._poller.change(door.server.fileno(), READ)
         for client in [client for client in self._clients.values() if client.expires <= now]:
             self._drop(client)
 
     def close(self) -> None:
-        """Drop everybody and remove the socket."""
+        """Drop everybody and remove the sockets."""
         for client in list(self._clients.values()):
             self._drop(client)
-        if self._server is not None and not self.lost():
-            with suppress(OSError):  # a stale socket refuses connections, and clients say so
-                os.unlink(self.path)
-        self._close_server()
+        for door in self._doors:
+            if door.server is not None and not door.lost():
+                with suppress(OSError):  # a stale socket refuses connections, and clients say so
+                    os.unlink(door.path)
+        self._close_doors()
 
-    def _close_server(self) -> None:
-        if self._server is not None:
-            self._poller.drop(self._server.fileno())
-            self._server.close()
-            self._server = None
+    def _close_doors(self) -> None:
+        for door in self._doors:
+            if door.server is not None:
+                self._poller.drop(door.server.fileno())
+                door.server.close()
+                door.server, door.paused_until = None, None
 
-    def _accept(self, _fd: int, _events: list[HostEvent]) -> None:
-        assert self._server is not None
+    def _accept(self, door: _Door, _fd: int, _events: list[HostEvent]) -> None:
+        assert door.server is not None
         began, turned_away = self._now(), False
         for _ in range(ACCEPTS_PER_TURN):
             try:
-                connection, _address = self._server.accept()
+                connection, _address = door.server.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 break  # no further one, or gone again
             except OSError:  # out of descriptors: trying again at once would only burn a core
-                self._stop_accepting(PAUSE_SECONDS)
+                self._stop_accepting(door, PAUSE_SECONDS)
                 return
             turned_away = not self._admit(connection) or turned_away
         if turned_away:
-            self._stop_accepting((self._now() - began) / FLOOD_SHARE)
+            self._stop_accepting(door, (self._now() - began) / FLOOD_SHARE)
 
-    def _stop_accepting(self, seconds: float) -> None:
-        assert self._server is not None
-        self._poller.change(self._server.fileno(), 0)
-        self._paused_until = self._now() + seconds
+    def _stop_accepting(self, door: _Door, seconds: float) -> None:
+        assert door.server is not None
+        self._poller.change(door.server.fileno(), 0)
+        door.paused_until = self._now() + seconds
 
     def _admit(self, connection: socket.socket) -> bool:
         """Admit a client; False when it was turned away with the seconds until it may try again."""

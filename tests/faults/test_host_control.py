@@ -23,9 +23,11 @@ from costguard.host.control import (
     LINE_LIMIT_BYTES,
     OWN_BURST,
     OWN_EVERY_SECONDS,
+    OWNERS_SOCKET,
     PAUSE_SECONDS,
     READS_LIMIT,
     REQUEST_SECONDS,
+    SOCKET,
     USER_BURST,
     USER_EVERY_SECONDS,
     Control,
@@ -38,10 +40,10 @@ class Time:
     """A clock that the test moves."""
 
     def __init__(self, step: float = 0.0) -> None:
-        self.value, self._step = 1000.0, step
+        self.value, self.step = 1000.0, step
 
     def __call__(self) -> float:
-        self.value += self._step
+        self.value += self.step
         return self.value
 
 
@@ -56,9 +58,18 @@ class Server:
     def client(self, text: bytes = b"") -> socket.socket:
         """Connect, and send something."""
         made = socket.socket(socket.AF_UNIX)
-        with address(self.control.path) as name:
+        with address(str(self.folder / SOCKET)) as name:
             made.connect(name)
         made.sendall(text)
+        return made
+
+    def fill_the_queue(self) -> list[socket.socket]:
+        """Take every place where connections to everybody's socket wait."""
+        made: list[socket.socket] = []
+        with suppress(BlockingIOError), address(str(self.folder / SOCKET)) as name:
+            while len(made) <= BACKLOG:
+                made.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
+                made[-1].connect(name)
         return made
 
     def turn(self) -> list[Request]:
@@ -249,6 +260,48 @@ def test_a_flood_of_connections_takes_a_small_share_of_one_core(tmp_path: Path) 
     server.poller.close()
 
 
+def test_who_fills_the_queue_keeps_the_owner_out_of_it_no_longer(tmp_path: Path) -> None:
+    """The agent's own user has a queue of his own, and what comes through it is answered while everybody's door is shut."""
+    asking = [os.getuid() + 1]
+    server = Server(tmp_path, Time(step=0.0001), whose=lambda _uid: asking[0])
+    surplus = [server.client() for _ in range(USER_BURST + 1)]
+    server.poller.poll(0, [])
+    assert any(map(turned_away, surplus))
+    server.time.step = 0.0  # the door stays shut
+    waiting = server.fill_the_queue()
+    asking[0] = os.getuid()
+    found: list[dict[str, object]] = []
+    thread = threading.Thread(target=lambda: found.append(ask(str(tmp_path), {"command": "status"}, 20.0)))
+    thread.start()
+    while thread.is_alive():
+        for request in server.turn():
+            assert request.uid == os.getuid()
+            server.control.answer(request.client, b'{"phase":"WATCHING"}')
+    assert found == [{"phase": "WATCHING"}]
+    for client in (*surplus, *waiting):
+        client.close()
+    server.control.close()
+    server.poller.close()
+
+
+def test_an_agent_with_one_socket_is_asked_there(tmp_path: Path) -> None:
+    """An older one; beside it what a newer one, which was killed, has left."""
+    with socket.socket(socket.AF_UNIX) as killed, address(str(tmp_path / OWNERS_SOCKET)) as name:
+        killed.bind(name)
+        killed.listen(1)
+    with socket.socket(socket.AF_UNIX) as server:
+        with address(str(tmp_path / SOCKET)) as name:
+            server.bind(name)
+        server.listen(1)
+        found: list[dict[str, object]] = []
+        thread = threading.Thread(target=lambda: found.append(ask(str(tmp_path), {"command": "status"}, 20.0)))
+        thread.start()
+        with server.accept()[0] as connection:
+            connection.sendall(b'{"phase":"WATCHING"}\n')
+        thread.join()
+    assert found == [{"phase": "WATCHING"}]
+
+
 def test_a_request_in_crumbs_is_hung_up_on(server: Server) -> None:
     """Each piece wakes the guard: a client of ours sends its line in one."""
     with server.client(b"{") as client:
@@ -316,27 +369,30 @@ def test_no_free_descriptor_is_no_busy_loop(server: Server) -> None:
 
 
 def test_everybody_may_connect(server: Server) -> None:
-    """The socket is open to all users: the loop decides who may do what."""
-    assert Path(server.control.path).stat().st_mode & 0o777 == 0o666
+    """One socket is open to all users, for the loop decides who may do what; the other to the agent's own user and root."""
+    assert [(server.folder / name).stat().st_mode & 0o777 for name in (SOCKET, OWNERS_SOCKET)] == [0o666, 0o600]
 
 
 def test_a_stale_socket_is_replaced_and_removed_at_the_end(tmp_path: Path) -> None:
     """What a killed guard left does not hinder the next one; an orderly end leaves nothing."""
-    (tmp_path / "control.sock").write_text("left behind")
+    for name in (SOCKET, OWNERS_SOCKET):
+        (tmp_path / name).write_text("left behind")
     server = Server(tmp_path)
     server.client().close()
     server.control.close()
     server.poller.close()
-    assert not (tmp_path / "control.sock").exists()
+    assert list(tmp_path.iterdir()) == []
 
 
-def test_the_socket_of_another_is_not_removed(server: Server) -> None:
+@pytest.mark.parametrize("name", [SOCKET, OWNERS_SOCKET])
+def test_the_socket_of_another_is_not_removed(server: Server, name: str) -> None:
     """A guard whose path was taken leaves the newcomer's socket alone."""
-    Path(server.control.path).unlink()
-    Path(server.control.path).write_text("somebody else's")
+    path = server.folder / name
+    path.unlink()
+    path.write_text("somebody else's")
     assert server.control.lost()
     server.control.close()
-    assert Path(server.control.path).exists()
+    assert list(server.folder.iterdir()) == [path]
 
 
 def test_a_path_that_cannot_be_bound_is_said(tmp_path: Path) -> None:

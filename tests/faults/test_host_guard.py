@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -78,7 +80,7 @@ def test_it_ends_in_order(guard: Guard) -> None:
     guard.finish()
     assert guard.returncode == 0
     assert {"guard.lock", "agent", "state.json"} <= set(os.listdir(guard.runtime))
-    assert "control.sock" not in os.listdir(guard.runtime)
+    assert not {"control.sock", "owner.sock"} & set(os.listdir(guard.runtime))
     assert not login.exists()
     end = time.monotonic() + 20
     while any(Path(f"/proc/{child}").exists() for child in children):
@@ -120,6 +122,50 @@ def test_a_lock_that_is_no_agents_does_not_end_the_service_for_ever(tmp_path: Pa
     assert guard.returncode != 0
     assert f"locked by pid {os.getpid()} (" in said
     assert "this machine is not guarded" in said
+
+
+FLOOD = """
+import os, socket, sys
+common, owners = sys.argv[1:]
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+try:
+    socket.socket(socket.AF_UNIX).connect(owners)
+except PermissionError:
+    print("refused", flush=True)
+made, told = [], False
+while True:
+    made.append(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK))
+    try:
+        made[-1].connect(common)
+    except BlockingIOError:
+        told = told or print("full", flush=True) is None
+        made.clear()
+    if len(made) == 500:
+        made.clear()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to become another user; the queue itself is tried elsewhere")
+def test_root_is_answered_while_another_user_takes_every_place_in_the_queue() -> None:
+    """He finds root's own socket closed; what root asks waits with nobody."""
+    with tempfile.TemporaryDirectory(prefix="costguard-") as name, Guard(Path(name)) as guard:
+        Path(name).chmod(0o755)  # pytest's own folders are closed to other users
+        guard.until_up()
+        common, owners = f"{guard.runtime}/control.sock", f"{guard.runtime}/owner.sock"
+        guard.send_signal(signal.SIGSTOP)
+        with subprocess.Popen([sys.executable, "-c", FLOOD, common, owners], stdout=subprocess.PIPE) as flood:
+            try:
+                assert flood.stdout is not None
+                assert [flood.stdout.readline() for _ in range(2)] == [b"refused\n", b"full\n"]
+                with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK) as made:
+                    with pytest.raises(BlockingIOError):
+                        made.connect(common)
+                    made.connect(owners)
+                guard.send_signal(signal.SIGCONT)
+                for _ in range(5):
+                    assert "agent" in ask(guard.runtime, {"command": "status"}, timeout=20)
+            finally:
+                flood.kill()
 
 
 def test_a_killed_guard_leaves_no_lock(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def flood(live: Guarded, unit: str, *kinds: str) -> None:
 
 
 def test_no_flood_keeps_it_from_looking_and_from_ending_the_bill(live: Guarded) -> None:
-    """Full disks, and all kinds of floods at once: each look in its time, and no stop later than holds allow. Who asks gets an answer, unless somebody takes every place in the queue."""
+    """Full disks, and all kinds of floods at once: each look in its time, and no stop later than holds allow. Who asks gets an answer, unless somebody takes every place in the queue; root gets one even then."""
     before = main_pid(live)
     by_bob(live, "fill", "python3", "/srv/tricks.py", "fill", wait=True)
     assert "No space left" in live.shell("touch /var/tmp/x", user="alice", check=False)
@@ -149,6 +149,8 @@ def test_no_flood_keeps_it_from_looking_and_from_ending_the_bill(live: Guarded) 
         agent = answered(live, user)["agent"]
         assert agent["now"] - agent["ticked"] < WATCHDOG_SECONDS / 2.0
     flood(live, "queue", "connections")
+    for _ in range(3):
+        assert live.status()["agent"]["now"] > agent["now"]
     time.sleep(WATCHDOG_SECONDS * 1.5)
     assert (main_pid(live), live.shell("systemctl show -P NRestarts costguard")) == (before, "0\n")
     live.move(util=0)

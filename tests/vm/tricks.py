@@ -22,6 +22,7 @@ from glob import glob
 
 RUNTIME, STATE, SETTINGS = "/run/costguard", "/var/lib/costguard", "/etc/costguard"
 SOCKET = f"{RUNTIME}/control.sock"
+OWNERS_SOCKET = f"{RUNTIME}/owner.sock"
 FOLDERS = (
     RUNTIME,
     STATE,
@@ -67,6 +68,7 @@ def refused(guards: list[int]) -> None:
 def _of_files() -> dict[str, Try]:
     tries: dict[str, Try] = {
         "the socket taken": _bind,
+        "root's own socket": _knock,
         "the lock": partial(_open, f"{RUNTIME}/guard.lock", os.O_RDONLY),
     }
     for folder in FOLDERS:
@@ -118,6 +120,11 @@ def _open(path: str, flags: int) -> None:
 def _bind() -> None:
     made = socket.socket(socket.AF_UNIX)
     made.bind(SOCKET)
+
+
+def _knock() -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.connect(OWNERS_SOCKET)
 
 
 def _ptrace(request: int, pid: int) -> None:

@@ -16,7 +16,7 @@ from costguard.agent.config_checksum import checksum
 from costguard.agent.loop import Loop
 from costguard.config.options import OPTIONS
 from costguard.doctor.examine import AgentAnswer, Configuration, differences, examine
-from costguard.doctor.finding import Report
+from costguard.doctor.finding import CheckResult, Report
 from costguard.doctor.plans import FRESH_SECONDS, BootTimes, PlanShown, plan_checks
 from costguard.doctor.service import look
 from costguard.engine.policy import Policy
@@ -701,3 +701,24 @@ def test_a_channel_whose_addresses_are_gone_is_no_untested_one(
     file.write_text("json://x\n")
     file.chmod(0o600)
     assert "never tested" in str(bench.examine().sections)
+
+
+@pytest.mark.parametrize("unit", ["costguard.service", ""])
+def test_an_agent_without_a_socket_of_its_owner_s_is_named(bench: Bench, unit: str) -> None:
+    """It is of an older version: the machine is guarded, and who fills its queue keeps root waiting."""
+    assert bench.report is not None
+    bench.report["agent"]["runtime_dir"] = str(bench.folder)
+    if not unit:
+        bench.cgroup.write_text("0::/user.slice/user-0.slice/session-3.scope\n")
+
+    def said() -> list[CheckResult]:
+        agent = {section.name: section.checks for section in bench.examine().sections}["Agent"]
+        return [check for check in agent if "root's commands waiting" in check.text]
+
+    assert said() == []  # the folder is not in sight
+    (bench.folder / "control.sock").touch()
+    (found,) = said()
+    assert found.level == "warn"
+    assert ("systemctl restart costguard.service" in found.hint) is bool(unit)
+    (bench.folder / "owner.sock").touch()
+    assert said() == []
