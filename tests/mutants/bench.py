@@ -24,16 +24,20 @@ from typing import Any
 
 import pytest
 
-PASSED, FAILED, HUNG, UNFIT = "passed", "failed", "hung", "unfit"
-"""What became of a mutant; *unfit*: not to be had without importing everything again."""
+PASSED, FAILED, HUNG, UNFIT, CUT = "passed", "failed", "hung", "unfit", "cut"
+"""What became of a mutant; *unfit*: not to be had without importing everything again; *cut*: its time was over before all tests that
+may call it had run, so that nobody knows."""
 
-_UNFIT = 77  # exit code
+_UNFIT, _CUT = 77, 78  # exit codes
 TEST_SECONDS = 8.0
 """CPU seconds above five times its usual ones that one test may take: else the mutant hangs it."""
 
 MOST_MEMORY = 6 << 30
-WALL = 1200.0
-"""Seconds for all tests of one mutant, on a machine that may be busy: whatever waits for nothing is ended before, each by its own limit."""
+SILENT_SECONDS = 600.0
+"""Without a word of a test, on a machine that may be busy: whatever waits for nothing is ended long before, by pytest's own limit."""
+
+STARTING = frozenset(("subprocess.Popen", "os.posix_spawn", "os.fork", "os.forkpty", "os.exec", "os.system"))
+"""What Python says (`sys.addaudithook`) of a process that begins."""
 
 
 class Tracer:
@@ -73,6 +77,7 @@ class Bench:
         self._kills: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         self._sound: dict[str, bool] = {}  # whether a test passes on the unbroken code
         self._reach: defaultdict[str, set[str]] = defaultdict(set)  # the tests that call a function
+        self._starting: set[str] = set()  # files with tests that start processes, whose calls nobody sees
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -94,9 +99,11 @@ class Bench:
             self._measured.write_text(json.dumps(rows))
         for item in session.items:
             test = item.nodeid
-            self._seconds[test], self._sound[test], called = rows.get(test, (0.0, False, ()))
+            self._seconds[test], self._sound[test], called, starts = rows.get(test, (0.0, False, (), True))
             for where in called:
                 self._reach[where].add(test)
+            if starts:
+                self._starting.add(_file(test))
 
     def _sorted(self, items: Sequence[pytest.Item], order: dict[str, Any]) -> list[pytest.Item]:
         """Those that noticed something in the same function first, then the cheapest of those that call it."""
@@ -105,8 +112,9 @@ class Bench:
         wanted = [item for item in items if self._sound[item.nodeid]]
         if order["tests"]:
             return [item for item in wanted if item.nodeid.startswith(order["tests"])]
-        if reach and not order["processes"]:
-            wanted = [item for item in wanted if item.nodeid in reach]
+        starting = self._starting if order["processes"] else set()
+        concerned = [item for item in wanted if item.nodeid in reach or _file(item.nodeid) in starting]
+        wanted = concerned or wanted
 
         def cost(item: pytest.Item) -> tuple[float, ...]:
             name = item.nodeid
@@ -124,15 +132,14 @@ class Bench:
             os.close(out)
             os._exit(self._run(order, items, into, session))
         os.close(into)
-        watchdog = time.monotonic() + WALL
         told, test = "", ""
         with os.fdopen(out) as lines:
-            for line in _lines(lines, child, watchdog):
+            for line in _lines(lines, child, order.get("silent", SILENT_SECONDS)):
                 told, seconds, test = line.rstrip("\n").split(" ", 2)
                 if told == "end":
                     self._seconds[test] = float(seconds)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-        fate = {0: PASSED, 1: FAILED, _UNFIT: UNFIT}.get(code, HUNG)
+        fate = {0: PASSED, 1: FAILED, _UNFIT: UNFIT, _CUT: CUT}.get(code, HUNG)
         if fate in {FAILED, HUNG} and test and order["where"]:
             self._kills[order["where"]][test] += 1
             self._kills[order["where"].partition(":")[0]][test] += 1
@@ -146,35 +153,43 @@ class Bench:
             return _UNFIT
         tell, start = partial(os.write, into), time.process_time()
         for item, after in zip(items, [*items[1:], None], strict=True):
-            usual = self._seconds.get(item.nodeid, 1.0)
-            signal.setitimer(signal.ITIMER_VIRTUAL, TEST_SECONDS + 5.0 * usual)
+            limit = TEST_SECONDS + 5.0 * self._seconds.get(item.nodeid, 1.0)
             tell(f"begin 0 {item.nodeid}\n".encode())
             began = time.process_time()
-            item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
-            if session.testsfailed:
+            # noticed is what fails twice: a busy machine fails a test as well
+            if not _passes(session, item, after, limit) and not _passes(session, _anew(item), after, limit):
                 return 1
             tell(f"end {time.process_time() - began:.3f} {item.nodeid}\n".encode())
-            if time.process_time() - start > order["within"]:
-                break
+            if after is not None and time.process_time() - start > order["within"]:
+                return _CUT
         return 0
 
 
 def _measured(
     session: pytest.Session, items: Sequence[pytest.Item], *, traced: bool
-) -> dict[str, tuple[float, bool, list[str]]]:
-    """Run tests, each with its CPU seconds, whether it passed, and what it called."""
-    rows, tracer = {}, Tracer(os.getcwd() + "/costguard/")
+) -> dict[str, tuple[float, bool, list[str], bool]]:
+    """Run tests, each with its CPU seconds, whether it passed, what it called, and whether it started processes."""
+    rows, tracer, begun = {}, Tracer(os.getcwd() + "/costguard/"), list[str]()
+    sys.addaudithook(lambda event, _: begun.append(event) if event in STARTING else None)
     for item, after in zip(items, [*items[1:], None], strict=True):
         began = time.process_time()
+        begun.clear()
         with tracer if traced else nullcontext():
             # as before every merge: what fails once on a busy machine runs once more
             sound = _passes(session, item, after) or _passes(session, _anew(item), after)
-        rows[item.nodeid] = (time.process_time() - began, sound, sorted(tracer.called))
+        rows[item.nodeid] = (time.process_time() - began, sound, sorted(tracer.called), bool(begun))
     return rows
 
 
-def _passes(session: pytest.Session, item: pytest.Item, after: pytest.Item | None) -> bool:
+def _file(test: str) -> str:
+    """Where it stands: processes of its module's fixtures begin with whichever test is the first."""
+    return test.partition("::")[0]
+
+
+def _passes(session: pytest.Session, item: pytest.Item, after: pytest.Item | None, limit: float = 0.0) -> bool:
+    """Run a test. One that takes more than ``limit`` CPU seconds ends this process; without, it has no limit."""
     failed = session.testsfailed
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit)
     item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
     return session.testsfailed == failed
 
@@ -201,16 +216,18 @@ def _in_a_child(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _lines(lines: Any, child: int, until: float) -> Iterator[str]:
-    """What a child tells; one that does not end in time is killed with all that it started."""
+def _lines(lines: Any, child: int, silent: float) -> Iterator[str]:
+    """What a child tells; one that says nothing for so many seconds is killed with all that it started."""
 
     def over(*_: object) -> None:
         os.killpg(child, signal.SIGKILL)
 
     signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, max(0.1, until - time.monotonic()))
+    signal.setitimer(signal.ITIMER_REAL, silent)
     try:
-        yield from lines
+        for line in lines:
+            yield line
+            signal.setitimer(signal.ITIMER_REAL, silent)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 

@@ -23,13 +23,14 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple
 
-from tests.mutants.bench import PASSED, UNFIT
+from tests.mutants.bench import CUT, PASSED, UNFIT
 from tests.mutants.floor import TO_BE_KILLED, allowed
 from tests.mutants.generate import Mutant, Place, made, places
 from tests.mutants.tree import ROOT, copy
 
 HERE = Path(__file__).parent
 QUICK = ("-m", "not thorough")
+LIVED = {PASSED, CUT}
 Key = tuple[str, str, str, str]
 
 
@@ -193,7 +194,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=int(os.environ.get("JOBS", "2")))
     parser.add_argument("--measured", type=Path, help="folder that keeps what a run on the unbroken code measured")
     parser.add_argument(
-        "--within", type=float, default=math.inf, help="CPU seconds of tests for each, the likeliest first"
+        "--within",
+        type=float,
+        default=math.inf,
+        help="CPU seconds of tests for each, the likeliest first; what is not noticed by then is no known survivor",
     )
     parser.add_argument("--json", action="store_true", help="each result as a line of JSON")
     options = parser.parse_args(arguments)
@@ -226,8 +230,9 @@ def _show(result: Result, *, as_json: bool) -> None:
         row = {**mutant._asdict(), "fate": result.fate, "test": result.test, "seconds": round(result.seconds, 2)}
         del row["text"]
         print(json.dumps(row), flush=True)
-    elif result.fate == PASSED:
-        print(f"SURVIVED {mutant.file} {mutant.function}\n  - {mutant.old}\n  + {mutant.new}", flush=True)
+    elif result.fate in LIVED:
+        word = "SURVIVED" if result.fate == PASSED else "NOT NOTICED IN ITS TIME"
+        print(f"{word} {mutant.file} {mutant.function}\n  - {mutant.old}\n  + {mutant.new}", flush=True)
     elif result.fate == UNFIT:
         print(f"UNFIT {mutant.file} {mutant.function} {result.test}\n  + {mutant.new}", flush=True)
 
@@ -238,17 +243,20 @@ def _tried(results: Sequence[Result]) -> list[Result]:
 
 def _too_many(results: Sequence[Result]) -> bool:
     """Whether more survived than chance explains."""
-    return sum(result.fate == PASSED for result in results) > allowed(len(_tried(results)))
+    return sum(result.fate in LIVED for result in results) > allowed(len(_tried(results)))
 
 
 def _sum_up(results: Sequence[Result]) -> None:
     """A table by file."""
     tried = _tried(results)
-    lived = Counter(result.mutant.file for result in tried if result.fate == PASSED)
+    lived = Counter(result.mutant.file for result in tried if result.fate in LIVED)
     for file, number in sorted(Counter(result.mutant.file for result in tried).items()):
         print(f"{file:40} {number - lived[file]:5} of {number:5} killed")
     killed = len(tried) - lived.total()
-    print(f"{killed} of {len(tried)} killed ({100.0 * killed / max(1, len(tried)):.1f} %)")
+    cut = sum(result.fate == CUT for result in tried)
+    print(
+        f"{killed} of {len(tried)} killed ({100.0 * killed / max(1, len(tried)):.1f} %); of {cut} others not all tests had time"
+    )
     if _too_many(results):
         print(f"TOO MANY SURVIVED: {allowed(len(tried))} of {len(tried)} at most where {TO_BE_KILLED:.0%} are killed")
 
