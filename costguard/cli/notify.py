@@ -81,26 +81,10 @@ def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool
     a channel did not take the message. If another channel took it, it does not matter that nobody is at a terminal.
     """
     from costguard.config import load_effective
-    from costguard.notify import tested
 
     effective: dict[str, Any] = load_effective(options.told_here(arguments), os.environ)
-    own = dict(effective["notify"]["channels"])
-    names = list(dict.fromkeys([*effective["notify"]["local"], *_of_task(effective), *own]))
-    if unknown := [name for name in wanted if name not in names]:
-        message = f"there is no channel {unknown[0]!r}; configured: {', '.join(names) or 'none'}"
-        raise CostguardError(message, "add [notify.channels.NAME] to the configuration (docs/notify.md)", USAGE)
-    chosen = wanted or names
-    if not chosen:
-        raise CostguardError(
-            "no channel is configured, so messages go only to the journal", "see docs/notify.md", USAGE
-        )
-    before = _addresses(own)
-    closed = [name for name in chosen if name in own and _closed(own[name])]
-    found = {arrival.channel: arrival for arrival in _send(effective, [name for name in chosen if name not in closed])}
-    arrivals = [found.get(name) or Arrival(name, arrived=False, failed=CLOSED) for name in chosen]
-    same = {name: urls for name, urls in _addresses(own).items() if urls == before.get(name)}
-    proofs = {arrival.channel: arrival.arrived for arrival in found.values() if arrival.channel in own}
-    kept = not proofs or tested.keep(effective["paths"]["state"], own, proofs, time.time(), same)
+    chosen = _chosen(effective, wanted)
+    arrivals, kept = _tried(effective, chosen)
     if as_json:
         emit("notify-test", {"channels": [arrival._asdict() for arrival in arrivals], "recorded": kept})
     else:
@@ -108,12 +92,39 @@ def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool
         if not kept:
             advice = "Is the disk full, or read-only?" if os.geteuid() == 0 else "Run it with sudo."
             where = effective["paths"]["state"]
-            click.echo(
-                f"The result could not be saved in {where}, so doctor will not know of this test. {advice}", err=True
-            )
+            text = f"The result could not be saved in {where}, so doctor will not know of this test. {advice}"
+            click.echo(text, err=True)
     some = any(arrival.arrived for arrival in arrivals)
     if not all(arrival.arrived or (some and arrival.nobody) for arrival in arrivals):
         raise SystemExit(FAILED)
+
+
+def _chosen(effective: "Mapping[str, Any]", wanted: tuple[str, ...]) -> "Sequence[str]":
+    """The channels to test: those that a person names, else all."""
+    local, channels = effective["notify"]["local"], effective["notify"]["channels"]
+    names = list(dict.fromkeys([*local, *_of_task(effective), *channels]))
+    if unknown := [name for name in wanted if name not in names]:
+        message = f"there is no channel {unknown[0]!r}; configured: {', '.join(names) or 'none'}"
+        raise CostguardError(message, "add [notify.channels.NAME] to the configuration (docs/notify.md)", USAGE)
+    if not names:
+        raise CostguardError(
+            "no channel is configured, so messages go only to the journal", "see docs/notify.md", USAGE
+        )
+    return wanted or names
+
+
+def _tried(effective: "Mapping[str, Any]", chosen: "Sequence[str]") -> tuple[list[Arrival], bool]:
+    """What came of a test on each channel, and whether that could be kept for `costguard doctor`."""
+    from costguard.notify import tested
+
+    own = effective["notify"]["channels"]
+    before = _addresses(own)
+    closed = [name for name in chosen if name in own and _closed(own[name])]
+    found = {arrival.channel: arrival for arrival in _send(effective, [name for name in chosen if name not in closed])}
+    same = {name: urls for name, urls in _addresses(own).items() if urls == before.get(name)}
+    proofs = {arrival.channel: arrival.arrived for arrival in found.values() if arrival.channel in own}
+    kept = not proofs or tested.keep(effective["paths"]["state"], own, proofs, time.time(), same)
+    return [found.get(name) or Arrival(name, arrived=False, failed=CLOSED) for name in chosen], kept
 
 
 def _of_task(effective: "Mapping[str, Any]") -> list[str]:

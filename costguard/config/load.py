@@ -3,7 +3,7 @@
 import difflib
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from pydantic import ValidationError
 
@@ -13,6 +13,7 @@ from costguard.config.plug_ins import CLOUDS, TASKS
 from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
 from costguard.config.sources import Layer, Problem, Value, read_command_line, read_environment
+from costguard.config.types import LocalChannel
 from costguard.engine.words import several
 from costguard.errors import USAGE, CostguardError
 
@@ -212,30 +213,65 @@ def _allowed(path: str) -> str:
 
 
 def _unknown(path: str, value: object) -> str:
-    tables = {known.rsplit(".", 1)[0] for known in OPTIONS if "." in known} | {"actions"}
-    if path in tables and isinstance(value, list) and value and isinstance(value[0], dict):
+    """What is wrong with a path that is no option's."""
+    return (
+        _no_value(path, value)
+        or _no_name(path)
+        or _no_plug_in(generic(path))
+        or f"there is no such option{_meant(path)}"
+    )
+
+
+def _tables() -> set[str]:
+    return {known.rpartition(".")[0] for known in OPTIONS if "." in known} | {"actions"}
+
+
+def _no_value(path: str, value: object) -> str:
+    """Of a table that was written as a value, or as a list of tables."""
+    if path not in _tables():
+        return ""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
         return f"[[{path}]] is a list of tables; allowed: [{path}]"
-    if path in tables:
-        keys = [known for known in OPTIONS if known.startswith(f"{path}.")]
-        return f"this is a table, not a value; allowed: {', '.join(keys)}"
+    keys = [known for known in OPTIONS if known.startswith(f"{path}.")]
+    return f"this is a table, not a value; allowed: {', '.join(keys)}"
+
+
+def _no_name(path: str) -> str:
+    """Of a table that people name, and with a name that they cannot give it."""
+    outer, _, name = path.rpartition(".")[0].rpartition(".")
+    if not is_table_of_tables(outer) or generic(path) != path:
+        return ""
+    *taken, last = get_args(LocalChannel)
+    return (
+        f"{name!r} is not a valid name; allowed: small letters, digits, - and _, but not {', '.join(taken)} or {last}"
+    )
+
+
+def _no_plug_in(path: str) -> str:
+    """Of a table of a plug-in that is not installed, or whose options cannot be read."""
+    table, tables = path.rpartition(".")[0], _tables()
+    kind, _, plug_in = table.partition(".")
+    if not plug_in or kind not in _OF_PLUG_INS or table in tables:
+        return ""
+    if why := _OF_PLUG_INS[kind].get(plug_in.partition(".")[0]):
+        return f"the options of this plug-in cannot be read ({why}); allowed: none, until it is fixed"
+    with_own = sorted(known.removeprefix(f"{kind}.") for known in tables if known.startswith(f"{kind}."))
+    return f"no installed plug-in with that name has its own options; allowed: {', '.join(with_own) or 'none'}"
+
+
+def _meant(path: str) -> str:
+    """The option that was perhaps meant: one like it in the same table, its key in another one, or any one like it."""
+    name = path.rpartition(".")[0].rpartition(".")[2]
+    path = generic(path)
     table, _, key = path.rpartition(".")
-    outer, _, name = table.rpartition(".")
-    if is_table_of_tables(outer) and generic(path) == path:
-        return f"{name!r} is not a valid name; allowed: small letters, digits, - and _, but not terminal, wall or task"
-    path, table = generic(path), generic(path).rpartition(".")[0]
-    kind = table.partition(".")[0]
-    if table.startswith(tuple(f"{one}." for one in _OF_PLUG_INS)) and table not in tables:
-        if why := _OF_PLUG_INS[kind].get(table.split(".")[1]):
-            return f"the options of this plug-in cannot be read ({why}); allowed: none, until it is fixed"
-        with_own = sorted(known.removeprefix(f"{kind}.") for known in tables if known.startswith(f"{kind}."))
-        return f"no installed plug-in with that name has its own options; allowed: {', '.join(with_own) or 'none'}"
     siblings = [known for known in OPTIONS if known.rpartition(".")[0] == table]
     elsewhere = [known for known in OPTIONS if known.rpartition(".")[2] == key]
     close = (
         difflib.get_close_matches(path, siblings, 1, 0.75) or elsewhere or difflib.get_close_matches(path, OPTIONS, 1)
     )
-    meant = close[0].replace(f".{NAME}.", f".{name}.") if close else ""
-    return "there is no such option" + (f"; did you mean '{meant}'?" if meant else "; see `costguard config show`")
+    if not close:
+        return "; see `costguard config show`"
+    return f"; did you mean '{close[0].replace(f'.{NAME}.', f'.{name}.')}'?"
 
 
 def _similar(word: str, words: list[str]) -> str:

@@ -1,5 +1,7 @@
 """The one sentence of a tick: state, cause, next step."""
 
+from collections.abc import Sequence
+
 from costguard.engine import deadline, obstacles
 from costguard.engine.deadline import Situation
 from costguard.engine.idleness import weak_sign_alone
@@ -79,16 +81,23 @@ class Sentence:
 
     def _cause(self) -> tuple[str, str]:
         """What is seen, as (code, words)."""
-        state, core, rules = self._state, self._state.core, self._rules
+        state, core = self._state, self._state.core
         if not state.gpus:
             return "none", "no GPU has been read yet"
         if core.selection.unmatched:
             return "lacking " + " ".join(core.selection.unmatched), unmatched_names(core, state.gpus)
         # what the action does not go by blocks nothing, and is not named
         judged = [(state.gpus[i], state.tracks[i]) for i in core.selection.judged]
-        unknown = [label(core, key) for key, track in judged if track.unknown_since is not None]
-        if unknown:
-            return "unknown " + " ".join(unknown), f"{_some(unknown)} cannot be read{self._despite()}"
+        return self._unread(judged) or self._works(judged) or self._vetoed() or ("quiet", self._quiet(judged))
+
+    def _unread(self, judged: Sequence[tuple[str, Track]]) -> tuple[str, str] | None:
+        unknown = [label(self._state.core, key) for key, track in judged if track.unknown_since is not None]
+        if not unknown:
+            return None
+        return "unknown " + " ".join(unknown), f"{_some(unknown)} cannot be read{self._despite()}"
+
+    def _works(self, judged: Sequence[tuple[str, Track]]) -> tuple[str, str] | None:
+        core, rules = self._state.core, self._rules
         mean = core.signals.mean
         if rules.judges_mean and mean is not None and mean.unknown_since is None:
             return self._mean(mean)
@@ -98,13 +107,14 @@ class Sentence:
             return "weak " + " ".join(busy), f"{_some(busy)} {shows} only a weak sign of work, and no load"
         if busy and (not rules.judges_any or len(busy) == len(judged)):
             return "works " + " ".join(busy), f"{_some(busy)} {'is' if len(busy) == 1 else 'are'} busy"
-        vetoes = [
-            veto for veto in obstacles.heeded(state, rules) if not veto.hatch
-        ]  # that is named as what comes of it
-        if vetoes:
-            more = f" (and {len(vetoes) - 1} more)" if vetoes[0].sense and len(vetoes) > 1 else ""
-            return f"veto {vetoes[0].source} {vetoes[0].reason}", veto_words(vetoes[0]) + more
-        return "quiet", self._quiet([(key, track.since) for key, track in judged if not track.busy])
+        return None
+
+    def _vetoed(self) -> tuple[str, str] | None:
+        vetoes = [veto for veto in obstacles.heeded(self._state, self._rules) if not veto.hatch]  # told as HELD
+        if not vetoes:
+            return None
+        more = f" (and {len(vetoes) - 1} more)" if vetoes[0].sense and len(vetoes) > 1 else ""
+        return f"veto {vetoes[0].source} {vetoes[0].reason}", veto_words(vetoes[0]) + more
 
     def _mean(self, mean: Track) -> tuple[str, str]:
         limit = percent(self._rules.quiet_threshold)
@@ -112,12 +122,12 @@ class Sentence:
             return "works mean", f"the mean of the GPUs is not below {limit}"
         return "quiet", f"the mean of the GPUs is below {limit} for {duration(self._state.at - mean.since)}"
 
-    def _quiet(self, gpus: list[tuple[str, float]]) -> str:
+    def _quiet(self, judged: Sequence[tuple[str, Track]]) -> str:
         """Which GPUs are quiet, and for how long all of them have been."""
-        state = self._state
-        since = max((since for _key, since in gpus), default=state.at)
-        everything = len(gpus) == len(state.gpus)
-        which = _all(len(gpus)) if everything else _some([label(state.core, key) for key, _since in gpus])
+        state, quiet = self._state, [(key, track) for key, track in judged if not track.busy]
+        since = max((track.since for _key, track in quiet), default=state.at)
+        everything = len(quiet) == len(state.gpus)
+        which = _all(len(quiet)) if everything else _some([label(state.core, key) for key, _track in quiet])
         aside = ", but for the pre-stop hook" if hook_works(state.core, state.at) else ""
         return f"{which} {below(self._rules)} for {duration(state.at - since)}{aside}"
 

@@ -7,7 +7,7 @@ import threading
 import time
 import urllib.parse
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from costguard.clocks import boot_clock
 from costguard.notify import compose, login
@@ -59,48 +59,81 @@ def _tell_unless_overtaken(job: TellJob) -> DeliveryResult:
 def tell(job: TellJob, overtaken: Overtaken) -> DeliveryResult:
     """Compose and deliver a message; when a first try reaches nobody, the text goes to the journal."""
     now = boot_clock()
-    made_here = (
-        job.message.kind == "summary" and job.message.title is None
-    )  # else it was made before, and somebody missed it
-    draft = _summary(job) if made_here else job.message
+    # else it was made before, and somebody missed it
+    is_new_summary = job.message.kind == "summary" and job.message.title is None
+    draft = _summary(job) if is_new_summary else job.message
     if draft is None:
         return DeliveryResult()
     beside = found_processes(draft, job.settings)
     whole = draft._replace(facts={**beside, **draft.facts})
-    message, kept = written(whole, str(job.settings.get("hold_url") or "")), written(whole)
-    login.keep(message, str(job.settings.get("runtime") or ""))
-    takes_back = str(draft.facts.get("takes_back") or "")
-    asked = {name for name in job.channels if wants(channel_settings(job.settings, name), message, takes_back)}
-    instead = {name: rows for name in job.channels if name not in asked and (rows := _missed(job, name))}
-    channels = [name for name in job.channels if name in asked or name in instead]
-    unasked = DeliveryResult({UNASKED: f"nobody asked for messages of this kind ({message.kind}, {message.level})"})
-    if job.channels and not channels and message.kind != "warning":
-        return unasked
-    leave = any(channel_settings(job.settings, name) for name in channels)
-    picture = _picture(draft, job.history) if leave and not job.again else None  # it may be why nobody took it before
-    wanted = [name for name in channels if _names(channel_settings(job.settings, name), draft.kind)]
-    runtime, again = str(job.settings.get("runtime") or ""), job.again or draft.kind == "summary"
-    after = {name: _before(job, name) for name in channels} if job.after else {}
-    text = kept.title, kept.body  # without the link, which holds the machine for whoever reads it
-    record = DeliveryRecord(
-        runtime, draft, again=again, wanted=wanted, channels=channels, instead=instead, after=after, text=text
-    )
-    delivery = Delivery(message, job.settings, job.deadline, record, job.pause, picture, job.access)
+    message = written(whole, str(job.settings.get("hold_url") or ""))
+    login.keep(message, _runtime(job))
+    takers = _takers(job, message, draft)
+    if job.channels and not takers.all and message.kind != "warning":
+        return _unasked(message)
+    picture = _picture(draft, job.history) if takers.beyond and not job.again else None  # it may be why nobody took it
+    record = _record(job, draft, written(whole), takers)
     # each counts from the moment at which the guard began it, however long its process took to begin
-    delivery = delivery._replace(overtaken=overtaken, since=job.told if 0.0 < job.told <= now else now)
-    told = deliver(delivery, channels)._replace(begun=record.begun if runtime else 0.0)
+    since = job.told if 0.0 < job.told <= now else now
+    delivery = Delivery(
+        message, job.settings, job.deadline, record, job.pause, picture, job.access, overtaken=overtaken, since=since
+    )
+    told = deliver(delivery, takers.all)._replace(begun=record.begun if _runtime(job) else 0.0)
     record.ended()
     if record.spared and not (told.reached or told.failed or told.error):
-        return (DeliveryResult({UNASKED: f"{SPARED} ({draft.kind})"}) if asked else unasked)._replace(begun=told.begun)
+        spared = DeliveryResult({UNASKED: f"{SPARED} ({draft.kind})"}) if takers.asked else _unasked(message)
+        return spared._replace(begun=told.begun)
     told = among_those_present(told, draft.kind)
-    beyond = [name for name in channels if channel_settings(job.settings, name)]
-    if told.arrived(beyond):
-        if made_here:
+    if told.arrived(takers.beyond):
+        if is_new_summary:
             _summarized(draft)
             beside = {"id": message.id, "title": message.title, "body": message.body}
     elif draft.kind != "summary" and not job.again:
         reached_nobody(message, told)
     return told._replace(beside=beside)
+
+
+class _Takers(NamedTuple):
+    """The channels that get a message: those that ``asked`` for it, and those that get it ``instead`` of earlier ones.
+
+    ``all`` of them are in the order of the configuration; ``beyond``: those that leave this machine.
+    """
+
+    asked: frozenset[str]
+    instead: Mapping[str, list[Draft]]
+    all: list[str]
+    beyond: list[str]
+
+
+def _takers(job: TellJob, message: Message, draft: Draft) -> _Takers:
+    takes_back = str(draft.facts.get("takes_back") or "")
+    settings = {name: channel_settings(job.settings, name) for name in job.channels}
+    asked = frozenset(name for name in settings if wants(settings[name], message, takes_back))
+    instead = {name: rows for name in settings if name not in asked and (rows := _missed(job, name))}
+    takers = [name for name in job.channels if name in asked or name in instead]
+    return _Takers(asked, instead, takers, [name for name in takers if settings[name]])
+
+
+def _record(job: TellJob, draft: Draft, kept: Message, takers: _Takers) -> DeliveryRecord:
+    """What is written down of the delivery; ``kept``: the text without the link, which holds the machine for whoever reads it."""
+    return DeliveryRecord(
+        _runtime(job),
+        draft,
+        again=job.again or draft.kind == "summary",
+        wanted=[name for name in takers.all if _names(channel_settings(job.settings, name), draft.kind)],
+        channels=takers.all,
+        instead=takers.instead,
+        after={name: _before(job, name) for name in takers.all} if job.after else {},
+        text=(kept.title, kept.body),
+    )
+
+
+def _runtime(job: TellJob) -> str:
+    return str(job.settings.get("runtime") or "")
+
+
+def _unasked(message: Message) -> DeliveryResult:
+    return DeliveryResult({UNASKED: f"nobody asked for messages of this kind ({message.kind}, {message.level})"})
 
 
 def _summary(job: TellJob) -> Draft | None:
@@ -168,8 +201,7 @@ def _gets(job: TellJob, name: str, one: Draft) -> bool:
 
 def _has_takers(job: TellJob) -> Callable[[Draft], bool]:
     """Whether somebody has taken a message, as an earlier worker wrote it down."""
-    runtime = str(job.settings.get("runtime") or "")
-    return lambda draft: bool(DeliveryRecord(runtime, draft, again=True).taken)
+    return lambda draft: bool(DeliveryRecord(_runtime(job), draft, again=True).taken)
 
 
 def wants(channel: Mapping[str, object], message: Message, takes_back: str = "") -> bool:

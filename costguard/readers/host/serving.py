@@ -117,36 +117,42 @@ class Serving:
             return NO_SERVER
         self.rests_until = 0.0
         self._keep(troubles)
-        for door in self._doors.values():
-            door.look(now.boot, ask=True)
-        found = {spot.server for spot, door in self._doors.items() if spot.server and door.family}
-        for spot, door in self._doors.items():
-            others = set() if spot.server in found and not door.family else troubles
-            self._take(door, spot.family, self._users.name(spot.uid), others)
-        for door in self._named.values():
-            door.look(now.boot, ask=True)
-            self._take(door, "", "", troubles)
-        in_use = {door.used for door in (*self._doors.values(), *self._named.values()) if door.in_use}
-        lasts = {
-            who: one
-            for who, one in self._active.items()
-            if now.boot - one.last <= self._quiet_for or one.last in in_use
-        }
-        self._active = lasts
+        self._ask(now.boot, troubles)
+        self._lapse(now.boot)
         if len(troubles) > 1:
             troubles.discard(NOT_YET)
+        unknown = "; ".join(sorted(troubles))[:_UNKNOWN]
         quiet = "no inference server has requests" if self._doors or self._named else NO_SERVER.seen
-        return Sight(
-            tuple(self._active.values()), "; ".join(sorted(troubles))[:_UNKNOWN], "" if self._active else quiet
-        )
+        return Sight(tuple(self._active.values()), unknown, "" if self._active else quiet)
+
+    def _ask(self, now: float, troubles: set[str]) -> None:
+        """Look at every page. What fails at one port of a server does not count once another has its page."""
+        for door in self._all_doors():
+            door.look(now, ask=True)
+        answered = {spot.server for spot, door in self._doors.items() if spot.server and door.family}
+        for spot, door in self._doors.items():
+            others = set() if spot.server in answered and not door.family else troubles
+            self._take(door, spot.family, self._users.name(spot.uid), others)
+        for door in self._named.values():
+            self._take(door, "", "", troubles)
+
+    def _lapse(self, now: float) -> None:
+        """Forget servers that have had no requests for long enough."""
+        in_use = {door.used for door in self._all_doors() if door.in_use}
+        self._active = {
+            who: one for who, one in self._active.items() if now - one.last <= self._quiet_for or one.last in in_use
+        }
+
+    def _all_doors(self) -> "list[Door]":
+        return [*self._doors.values(), *self._named.values()]
 
     def filenos(self) -> list[int]:
         """What to wait for if anybody wants to: `go_on` may have something to do then."""
-        return [fd for door in (*self._doors.values(), *self._named.values()) if (fd := door.fileno()) >= 0]
+        return [fd for door in self._all_doors() if (fd := door.fileno()) >= 0]
 
     def go_on(self, now: "Moment") -> None:
         """Go on with what is under way, between two looks."""
-        for door in (*self._doors.values(), *self._named.values()):
+        for door in self._all_doors():
             door.look(now.boot, ask=False)
 
     def _take(self, door: "Door", family: str, user: str, troubles: set[str]) -> None:
