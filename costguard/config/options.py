@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 
 from costguard.config.schema import Section, Settings
 from costguard.config.types import AllowedForm, LocalChannel
-from costguard.config.values import show_seconds, show_share
+from costguard.config.values import FORMS
 
 NAME = "NAME"
 """Stands in a path for the name that people give to a table, as in ``notify.channels.NAME.urls``."""
@@ -87,7 +87,7 @@ def _words_of(field: FieldInfo) -> str:
 
 def _limits(field: FieldInfo, unit: str) -> str:
     """The limits of a number: ``from 1s to 1h``, ``more than 0s and at most 15s``, ``below 100%``."""
-    show = {"share": show_share, "seconds": show_seconds, "date": show_seconds}.get(unit, str)
+    show = FORMS.get(unit, str)
     names = {"gt": "more than", "ge": "at least", "lt": "below", "le": "at most"}
     bounds = {name: show(getattr(item, name)) for item in field.metadata for name in names if hasattr(item, name)}
     if bounds.keys() == {"ge", "le"}:

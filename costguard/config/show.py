@@ -8,7 +8,7 @@ from costguard.config.load import LoadedConfiguration
 from costguard.config.options import NAME, OPTIONS, Option
 from costguard.config.schema import Settings
 from costguard.config.toml_text import toml
-from costguard.config.values import REFERENCE, show_date, show_seconds, show_share
+from costguard.config.values import FORMS, REFERENCE
 from costguard.masking import mask, mask_all
 
 _OUTSIDE = {"environment": "environment", "command": "command line"}
@@ -100,8 +100,7 @@ def _written(option: Option, value: object) -> object:
     if value is None:
         return option.default if option.default in ("off", "unknown") else "off"
     if isinstance(value, int | float) and not isinstance(value, bool):
-        forms = {"seconds": show_seconds, "share": show_share, "date": show_date}
-        return forms[option.unit](value) if option.unit in forms else value
+        return FORMS[option.unit](value) if option.unit in FORMS else value
     if option.path == "gpu_devices" and not value:
         return ["all"]
     return _masked(option, value)

@@ -3,7 +3,7 @@
 import math
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 _SECONDS: Mapping[str, float] = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -197,6 +197,10 @@ def show_share(value: float) -> str:
 def show_date(value: float) -> str:
     """Write a moment as RFC 3339 in UTC."""
     return datetime.fromtimestamp(value, UTC).isoformat()
+
+
+FORMS: Mapping[str, Callable[[float], str]] = {"seconds": show_seconds, "share": show_share, "date": show_date}
+"""How people write a number of each unit; one of any other unit, or of none, stands for itself."""
 
 
 def _plain(number: float) -> str:

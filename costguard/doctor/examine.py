@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from costguard import holders
 from costguard.agent.config_checksum import checksum
 from costguard.config.options import OPTIONS
-from costguard.config.values import show_date, show_share
+from costguard.config.values import FORMS
 from costguard.doctor import decision, hardware, messages, package, senses, service, tasks
 from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, Verdict, bad, note, ok, warn
 from costguard.doctor.plans import BootTimes, PlanShown, plan_checks, plans
@@ -201,9 +201,6 @@ def unlike(about: Mapping[str, Any], written: Mapping[str, Any]) -> list[str]:
 _UNITS = {path.removeprefix("deadline.").replace(".", "_"): option.unit for path, option in OPTIONS.items()}
 """The unit of each rule, by its name."""
 
-_FORMS: Mapping[str, Callable[[float], str]] = {"seconds": duration, "share": show_share, "date": show_date}
-"""How a rule of a unit is written."""
-
 
 def differences(runs: Mapping[str, Any], written: Mapping[str, Any]) -> list[str]:
     """Where the agent's rules differ from those of a configuration, by name."""
@@ -221,7 +218,7 @@ def _plain(value: object) -> object:
 def _written(name: str, value: object) -> str:
     if value is None:
         return "off"
-    form = _FORMS.get(_UNITS.get(name.removesuffix("_until"), ""))
+    form = FORMS.get(_UNITS.get(name.removesuffix("_until"), ""))
     return form(value) if form and isinstance(value, int | float) else repr(_plain(value))
 
 

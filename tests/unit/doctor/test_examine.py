@@ -130,7 +130,7 @@ def broken(bench: Bench, what: str) -> str:
         return "no costguard agent is running"
     if what == "silent":
         report["agent"]["ticked"] -= 300.0
-        return "last looked 5m ago"
+        return "hangs: it last looked 5m ago"
     if what == "unknown":
         report["gpus"][1].update(known=False, load=None, words="the GPU is lost (NVML 15, DeviceGetUtilizationRates)")
         return "GPU 1 (Simulated GPU) cannot be read"
@@ -486,10 +486,8 @@ def test_the_agent_is_judged_by_what_it_runs(bench: Bench, agents: str) -> None:
     assert report.guarded is (agents == "command")
     assert [plan["action"] for plan in report.facts["plans"]] == [agents]
     sections = {section.name: section.checks for section in report.sections}
-    assert any(
-        check.level == "warn" and f"kill_action is '{agents}', not '{written}'" in check.text
-        for check in sections["Configuration"]
-    )
+    said = f"the agent's values differ from this configuration: kill_action is '{agents}', not '{written}'"
+    assert any(check.level == "warn" and check.text == said for check in sections["Configuration"])
 
 
 def test_a_price_or_a_tag_is_no_difference(bench: Bench) -> None:
@@ -502,10 +500,17 @@ def test_a_price_or_a_tag_is_no_difference(bench: Bench) -> None:
 
 
 def test_rules_that_differ_are_shown_as_they_are_written() -> None:
-    """Seconds as durations, shares in per cent, and off as off."""
-    runs = {"grace": 10.0, "unused_after": None, "kill_threshold": 0.05, "gpu_devices": ()}
-    written = {"grace": 600.0, "unused_after": 14400.0, "kill_threshold": 0.1, "gpu_devices": ["0"]}
+    """Seconds as durations to the last one, shares in per cent, and off as off."""
+    runs = {"boot_grace": 605.0, "grace": 10.0, "unused_after": None, "kill_threshold": 0.05, "gpu_devices": ()}
+    written = {
+        "boot_grace": 600.0,
+        "grace": 600.0,
+        "unused_after": 14400.0,
+        "kill_threshold": 0.1,
+        "gpu_devices": ["0"],
+    }
     assert differences(runs, written) == [
+        "boot_grace is 605s, not 10m",
         "gpu_devices is [], not ['0']",
         "grace is 10s, not 10m",
         "kill_threshold is 5%, not 10%",
