@@ -11,6 +11,7 @@ from typing import Any, get_args
 
 import pytest
 
+from costguard import cli, doctor
 from costguard.agent import redelivery
 from costguard.agent.loop import Loop
 from costguard.cli.main import VERBS
@@ -27,7 +28,11 @@ from costguard.replay import outline, skip
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 DRIVER = TESTS / "unit/readers/driver.py"
-PAGES = "\n".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")])
+PAGES = "\n".join(
+    page.read_text(encoding="utf-8")
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    if page.name != "json.md"  # for programs
+)
 CHANGES_NO_COUNTDOWN = {"accepted", "asking", "hold_ended", "next_action", "outcome_unknown", "reminder", "stopping"}
 """Messages of an incident before which another one has said that no countdown runs."""
 BY_OTHERS = {"Temperature": "of `costguard stress`", "HandleByUUID": "finds a GPU"}
@@ -121,7 +126,7 @@ def typed(text: str) -> set[str]:
 
 def test_every_verb_is_tested_and_on_a_page() -> None:
     """A verb that no test types, or that no page shows, is one that nobody knows of."""
-    used = set().union(*(typed(text) for _, text in sources("unit", "e2e", "faults")))
+    used = set().union(*(typed(text) for _, text in sources("unit/cli", "e2e")))
     untested = VERBS.keys() - used
     assert not untested, f"type {sorted(untested)} in a test of tests/e2e or tests/unit/cli"
     unknown = {verb for verb in VERBS if not re.search(rf"costguard {verb}\b", PAGES)}
@@ -138,3 +143,64 @@ def test_every_call_of_the_driver_is_tested() -> None:
     tested = "\n".join(text for file, text in sources("unit/readers", "faults") if file != DRIVER)
     untried = {call for call in calls - BY_OTHERS.keys() if call not in tested}
     assert not untried, f"try {sorted(untried)} in a test of tests/faults or tests/unit/readers"
+
+
+def test_every_command_is_a_verb() -> None:
+    """What is written as one, and has no line in the table, cannot be typed."""
+    targets = {verb.target for verb in VERBS.values()}
+    made = {
+        f"costguard.cli.{file.stem}:{node.name}"
+        for file in Path(cli.__path__[0]).glob("*.py")
+        if file.stem != "main"
+        for node in ast.parse(file.read_text(encoding="utf-8")).body
+        if isinstance(node, ast.FunctionDef)
+        and any(ast.unparse(one).startswith(("click.command", "click.group")) for one in node.decorator_list)
+    }
+    assert len(made) > 15
+    assert not made - targets, f"add a line for {sorted(made - targets)} to VERBS of cli/main.py"
+
+
+def said(node: ast.expr, names: dict[str, list[ast.expr]]) -> Iterator[str]:
+    """The constant pieces of a text, also of one that was given a name before."""
+    for found in names.get(node.id, []) if isinstance(node, ast.Name) else [node]:
+        for piece in ast.walk(found):
+            if isinstance(piece, ast.Constant) and isinstance(piece.value, str):
+                yield piece.value
+
+
+def findings(function: ast.FunctionDef) -> Iterator[list[str]]:
+    """The pieces of what a function of `costguard doctor` finds wrong."""
+    names: dict[str, list[ast.expr]] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            names.setdefault(node.targets[0].id, []).append(node.value)
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in {"warn", "bad"}:
+            yield [piece for piece in said(node.args[0], names) if len(piece.split()) >= RUN]
+
+
+RUN = 3
+"""So many words in a row, and a test quotes a text."""
+
+
+def test_every_finding_of_doctor_is_tested() -> None:
+    """One that no test quotes may never come, or always."""
+    quoted = " ".join(
+        node.value
+        for _, text in sources("unit/doctor", "e2e", "unit/cli")
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    untested = [
+        f"{file.name}: {pieces[0]}"
+        for file in sorted(Path(doctor.__path__[0]).glob("*.py"))
+        for function in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(function, ast.FunctionDef)
+        for pieces in findings(function)
+        if pieces and not any(run in quoted for piece in pieces for run in runs(piece.split()))
+    ]
+    assert not untested, f"quote {untested} in a test of tests/unit/doctor"
+
+
+def runs(words: list[str]) -> list[str]:
+    return [" ".join(words[i : i + RUN]) for i in range(len(words) - RUN + 1)]

@@ -39,7 +39,7 @@ def test_a_gpu_without_driver_or_device_is_told_with_the_next_command(tmp_path: 
     complaints = [check for check in hardware.checks(hardware.look(here), here) if check.level == "warn"]
     assert "kernel module" in complaints[0].text
     assert "modprobe" in complaints[0].hint
-    assert "nvidiactl is missing" in complaints[1].text
+    assert "nvidiactl is missing: programs here cannot" in complaints[1].text
     assert all(check.hint for check in complaints)
 
 
