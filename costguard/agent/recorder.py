@@ -15,7 +15,7 @@ from costguard.agent import journal
 from costguard.agent.hooks import Occasion
 from costguard.agent.keepers import Keepers
 from costguard.agent.task import Part, TaskError
-from costguard.engine.effects import Abandon, Confirm, Effect, Go, Prepare, Tell
+from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Save, Tell
 from costguard.engine.events import AskExtend, AskHold, AskRelease, Devices, Event, Outcome
 from costguard.engine.machine import Step
 from costguard.engine.observation import Observation
@@ -189,21 +189,22 @@ class Recorder(Part[Done]):
 
     def _effect(self, effect: Effect, incident: str, wall: float, beside: Beside, *, by_user: bool) -> None:
         by_user = by_user and isinstance(effect, Tell)
-        if isinstance(effect, Tell):
-            incident = str(effect.facts.get("incident") or effect.facts.get("overtakes") or incident)
-            told = {"effect": effect.id, "name": effect.kind, "facts": {**beside(), **effect.facts}}
-            self._add(incident, wall, "told", told, by_user=by_user)
-        elif isinstance(effect, Go):  # the last readings before the request
-            known = {name: beside()[name] for name in ("sentence", "readings")}
-            self._add(incident, wall, "go", {"effect": effect.id, "action": effect.action, **known})
-        elif isinstance(effect, Prepare | Confirm):
-            kind = type(effect).__name__.lower()
-            self._add(incident, wall, kind, {"effect": effect.id, "action": effect.action})
-        elif isinstance(effect, Abandon):
-            self._add(incident, wall, "abandon", {"effect": effect.id})
-            return
-        else:
-            return
+        match effect:
+            case Tell():
+                incident = str(effect.facts.get("incident") or effect.facts.get("overtakes") or incident)
+                told = {"effect": effect.id, "name": effect.kind, "facts": {**beside(), **effect.facts}}
+                self._add(incident, wall, "told", told, by_user=by_user)
+            case Go():  # the last readings before the request
+                known = {name: beside()[name] for name in ("sentence", "readings")}
+                self._add(incident, wall, "go", {"effect": effect.id, "action": effect.action, **known})
+            case Prepare() | Confirm():
+                kind = type(effect).__name__.lower()
+                self._add(incident, wall, kind, {"effect": effect.id, "action": effect.action})
+            case Abandon():
+                self._add(incident, wall, "abandon", {"effect": effect.id})
+                return
+            case Check() | Save() | Leave() | Answer():  # what matters of these is an event, or a phase
+                return
         incidents = self._user_incidents if by_user else self._incidents
         incidents[effect.id] = incident
         if len(incidents) > EFFECTS_KEPT:

@@ -6,7 +6,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
-from types import FunctionType, UnionType
+from types import FunctionType, ModuleType, UnionType
 from typing import Any, get_args
 
 import pytest
@@ -14,8 +14,9 @@ import pytest
 from costguard import cli, doctor
 from costguard.agent import redelivery
 from costguard.agent.loop import Loop
+from costguard.agent.recorder import Recorder
 from costguard.cli.main import VERBS
-from costguard.engine import machine, reasons
+from costguard.engine import effects, events, machine, reasons
 from costguard.engine.effects import Effect
 from costguard.engine.events import Event
 from costguard.engine.policy import Policy
@@ -82,9 +83,21 @@ def test_replay_is_quick_with_every_reason(reason: Reason) -> None:
     assert drawn, f"teach replay/outline.py when {reason.name} holds, then add it to DRAWN"
 
 
-@pytest.mark.parametrize(("kinds", "handler"), [(Effect, Loop._start), (Event, machine._other)])
+@pytest.mark.parametrize(("kinds", "module"), [(Effect, effects), (Event, events)])
+def test_every_effect_and_event_is_one(kinds: UnionType, module: ModuleType) -> None:
+    """A class that is none of them is handled by nothing, and no check of types asks for that."""
+    written = {one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__}
+    lacking = {one.__name__ for one in written - set(get_args(kinds)) if hasattr(one, "_fields")}
+    name = module.__name__.rpartition(".")[2]
+    assert not lacking, f"give {sorted(lacking)} a place in the union at the end of engine/{name}.py"
+
+
+HANDLERS = [(Effect, Loop._start), (Effect, Recorder._effect), (Event, machine._other)]
+
+
+@pytest.mark.parametrize(("kinds", "handler"), HANDLERS)
 def test_every_effect_is_carried_out_and_every_event_heeded(kinds: UnionType, handler: FunctionType) -> None:
-    """What falls through never happens, and nothing says so."""
+    """What falls through never happens, or is missing in the history, and nothing says so."""
     tree = ast.walk(ast.parse(textwrap.dedent(inspect.getsource(handler))))
     cases = {node.cls.id for node in tree if isinstance(node, ast.MatchClass) and isinstance(node.cls, ast.Name)}
     lacking = {kind.__name__ for kind in get_args(kinds)} - cases
