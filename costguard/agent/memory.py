@@ -176,7 +176,7 @@ class Memory:
         if self.nothing_to_save(before, state, learnt):
             return
         clocks = (core.clocks.started, core.clocks.suspended, core.clocks.synced)
-        people = (core.people.holds, core.plans.verdicts, core.alarms.unknown)
+        people = (core.people.holds, core.deadline.extensions, core.plans.verdicts, core.alarms.unknown)
         hatches = tuple([veto for veto in core.vetoes if veto.hatch])  # a tag that forbids outlives who heard of it
         essence = (core.serial, core.phase, core.ending.done, core.signals.armed_at, clocks, people, hatches)
         if (
@@ -193,7 +193,8 @@ class Memory:
             core.signals.armed_at is not None or (work is not None and quiet_ended(work, saved))
         )
         now_open = core.incident.id if core.incident is not None and core.phase in OPEN else ""
-        lasting = (core.people.holds, core.ledger.stops, now_open, core.phase if now_open else "")
+        promised = (core.people.holds, core.deadline.extensions)
+        lasting = (promised, core.ledger.stops, now_open, core.phase if now_open else "")
         if worked or lasting != self._lasting:
             self._lasting = lasting
             self.commit(state, self._host.clock())

@@ -221,12 +221,13 @@ def alike(state: State, other: State) -> bool:
 
 
 def with_commitments(state: State, commitments: Mapping[str, Any]) -> State:
-    """A state of this boot with what was promised after it was saved: holds, what they cost, and own stops."""
+    """A state of this boot with what was promised after it was saved: holds, what they cost, the deadline, and own stops."""
     core, accounts = state.core, _pairs(commitments.get("accounts", ()))
     holds = _holds(commitments["holds"], commitments.get("holders", ()))
     people = core.people._replace(holds=holds, charged=commitments["held"], accounts=accounts)
     ledger = core.ledger._replace(stops=tuple(commitments["stops"]))
-    return state._replace(core=core._replace(people=people, ledger=ledger))
+    moved = _deadline(commitments.get("deadline") or {})
+    return state._replace(core=core._replace(people=people, ledger=ledger, deadline=moved))
 
 
 def load(saved: Mapping[str, Any]) -> State:

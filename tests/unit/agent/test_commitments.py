@@ -164,3 +164,33 @@ def test_commitments_that_make_no_sense_cost_no_state_that_does() -> None:
     saved["data"] |= {"order": 10**6, "holds": [[1, 2]]}
     world.runtime[COMMITMENTS] = json.dumps(saved).encode()
     assert boot(world, config, 1500.0)[:1] == ["warning"]
+
+
+MOVED = {"command": "hold", "seconds": 7200, "past_deadline": True, "reason": "a run"}
+AGES: dict[str, Any] = {"mode": "live", "lifetime": 3600.0, "stop_busy": True, **RULES}
+"""A machine whose time is over after an hour, and a wish to have two more."""
+
+
+def test_a_deadline_that_was_moved_is_on_the_disk_at_once() -> None:
+    """The power fails soon after somebody was told of the new date: the next boot keeps it."""
+    world = World(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3)
+    host = SimHost(world=world)
+    world.at(1305.0, lambda: host.request(0, MOVED))
+    world.at(1315.0, world.power_off)
+    with pytest.raises(SimOff):
+        Loop(host, effective(AGES), host.start()).run()
+    host.die()
+    world.boot()
+    assert boot(world, effective(AGES), 6000.0) == []
+
+
+def test_a_deadline_that_was_moved_holds_although_the_state_could_not_be_saved() -> None:
+    """The commitments could, as with a hold."""
+    world = World(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3)
+    host = SimHost(world=world, faults=Full(1200.0))
+    world.at(1205.0, lambda: host.request(0, MOVED))
+    world.at(1206.0, lambda: setattr(host, "doom", 1))
+    with pytest.raises(SimCrash):
+        Loop(host, effective(AGES), host.start()).run()
+    host.die()
+    assert boot(world, effective(AGES), 6000.0) == []
