@@ -98,6 +98,7 @@ class Judge(Watch):
         self.carried_unless_written = 0.0  # the same where the disk never got the own stop that ended them
         self.ran = self.ran_stored = 0.0  # running seconds of earlier boots, and those that are certainly remembered
         self.stored_ran = 0.0
+        self.stored_dated = False  # with a date that was sure
         self.carried_sure = self.stored_quiet = 0.0  # of the quiet seconds, those that certainly count
         self.stored_under: object = None  # the configuration of these
         self.first_tick = NEVER  # of this boot
@@ -701,6 +702,8 @@ class Judge(Watch):
         self.stored_ran = self.ran_stored + self.awake() - 1.0
         self.stored_under = None if self.wanted else self.story.ruled
         late = now.wall - data["data"]["wall"]  # it was decided then, or the date was set meanwhile
+        seen = max((tick for tick in self.ticks[-2:] if tick <= self.at - late + BLINK), default=-NEVER)
+        self.stored_dated = -1.0 < late < EXACT and max(self.jumped, self.doubted) < seen
         self.stored_ran -= late if 0.0 <= late < 3600.0 else 3600.0
         settled = self.stage in {"watching", "warned"} and not self.arming.maybe and self.at > self.anew + 300.0
         self.stored_quiet = max(0.0, self.unused() - 300.0) if settled and -1.0 < late < 5.0 else 0.0

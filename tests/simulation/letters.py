@@ -140,10 +140,17 @@ class Letters:
         # a guard that falls asleep and ends when it wakes has counted the time until it fell asleep
         counted = min(judge.stored_at, judge.slept_at) if judge.off_at - judge.slept_at < NAPS else judge.stored_at
         off, unknown = judge.began - judge.off_at, judge.off_at - counted
-        if facts["off_seconds"] is None or judge.jumped > judge.off_at - DAY or judge.story.world.synced is not True:
+        doubted = max(judge.jumped, judge.doubted)
+        if facts["off_seconds"] is None and judge.stored_dated and self._dated() and doubted < judge.off_at:
+            self._false("closed", "off_seconds", facts, off)
+        if facts["off_seconds"] is None or judge.jumped > judge.off_at - DAY or not self._dated():
             return
         if not off - EXACT <= facts["off_seconds"] <= off + max(0.0, unknown) + judge.at - judge.began + 120.0:
             self._false("closed", "off_seconds", facts, off)
+
+    def _dated(self) -> bool:
+        """Whether the machine knows now that its date is right."""
+        return self._judge.story.world.synced is True
 
     def _given_up(self, facts: dict[str, Any]) -> None:
         """That nobody can tell what became of a request is said only after it was asked for some time."""
