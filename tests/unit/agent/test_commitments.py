@@ -171,11 +171,20 @@ AGES: dict[str, Any] = {"mode": "live", "lifetime": 3600.0, "stop_busy": True, *
 """A machine whose time is over after an hour, and a wish to have two more."""
 
 
+def moves_at(host: SimHost, when: float) -> None:
+    """Root moves the deadline at that moment."""
+
+    def ask() -> None:
+        host.request(0, MOVED)
+
+    host.world.at(when, ask)
+
+
 def test_a_deadline_that_was_moved_is_on_the_disk_at_once() -> None:
     """The power fails soon after somebody was told of the new date: the next boot keeps it."""
     world = World(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3)
     host = SimHost(world=world)
-    world.at(1305.0, lambda: host.request(0, MOVED))
+    moves_at(host, 1305.0)
     world.at(1315.0, world.power_off)
     with pytest.raises(SimOff):
         Loop(host, effective(AGES), host.start()).run()
@@ -188,7 +197,7 @@ def test_a_deadline_that_was_moved_holds_although_the_state_could_not_be_saved()
     """The commitments could, as with a hold."""
     world = World(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3)
     host = SimHost(world=world, faults=Full(1200.0))
-    world.at(1205.0, lambda: host.request(0, MOVED))
+    moves_at(host, 1205.0)
     world.at(1206.0, lambda: setattr(host, "doom", 1))
     with pytest.raises(SimCrash):
         Loop(host, effective(AGES), host.start()).run()
