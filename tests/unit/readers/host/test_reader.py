@@ -21,7 +21,7 @@ from costguard.readers.host.job import HostJob
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.reader import ACTIVITIES_TOLD, ActiveSenses, Questions, now, serve
 from costguard.readers.host.sense import Activity, Moment, Sight
-from tests.unit.readers.host.tree import Tree
+from tests.unit.readers.host.tree import OWN, Tree
 
 SETTINGS = {"quiet_for": 1800.0, "users": [], "ignore_users": []}
 
@@ -252,3 +252,30 @@ def test_a_sense_that_rests_misses_nothing(tmp_path: Path, seed: int) -> None:
         assert changed[0] == changed[1]
         rested += sum(until > tree.now for until in rests._rests.values())
     assert rested > 400, "nothing of it is tried"
+
+
+@pytest.mark.parametrize("name", ["terminals", "ssh", "jupyter", "serving", "cluster", "traffic", "probe"])
+def test_each_sense_rests_where_nothing_happens(tmp_path: Path, name: str) -> None:
+    """It costs a machine at rest nothing, also after there was something of its kind."""
+    tree = Tree(tmp_path)
+    tree.write("proc/net/dev", NETWORK.format(5))
+    tree.write(f"proc/{OWN}/net/tcp", "sl\n")
+    tree.write("proc/vmstat", "nr\nnr_dirtied 1\npgpgin 4\npgpgout 0\n")
+    (tmp_path / "dev/pts").mkdir(parents=True)
+    places = {"procfs": tree.place.proc, "sysfs": tree.place.sys, "devfs": tree.place.dev}
+    senses = ActiveSenses(job_of(chosen(effective.senses(Settings())), places))
+
+    def rests() -> bool:
+        for _ in range(3):
+            tree.now += 10.0
+            senses.look(Moment(tree.now, tree.now))
+        return senses._rests[name] > tree.now
+
+    assert rests()
+    for pid, program in enumerate(("bash", "sshd", "jupyter-lab", "vllm", "torchrun"), 200):
+        tree.process(pid, program, terminal=34816, start=tree.now)
+        tree.write(f"proc/{pid}/cmdline", f"{program}\0serve\0")
+    rests()
+    for pid in range(200, 205):
+        tree.ends(pid)
+    assert rests()

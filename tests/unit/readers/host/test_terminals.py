@@ -282,6 +282,27 @@ def test_a_terminal_that_cannot_be_looked_at_is_unknown(world: World, pty: Pty) 
     assert "/pts cannot be read" in world.look().unknown
 
 
+def test_what_could_not_be_looked_at_is_known_as_soon_as_it_can_be(world: World, pty: Pty) -> None:
+    """Though nobody has typed meanwhile."""
+    dev = world.proc / "dev"
+    dev.mkdir()
+    world.place = world.place._replace(dev=str(dev))
+    world.begin()
+    forgotten(world, pty)
+    assert "/pts cannot be read" in world.look().unknown
+    (dev / "pts").mkdir()
+    assert world.look().unknown == ""
+
+
+def test_what_nobody_touched_is_not_looked_at_anew(world: World, pty: Pty) -> None:
+    """A look at which nothing happens costs a jobless machine next to nothing."""
+    forgotten(world, pty)
+    seen = world.look()
+    assert world.look() is seen
+    pty.typed(world.wall + 5.0)
+    assert world.look() is not seen
+
+
 def test_a_session_that_has_ended_is_neither_unknown_nor_anybody(world: World, pty: Pty) -> None:
     """Nor one whose parent has not heard of its end: it has no terminal open any more."""
     forgotten(world, pty)
