@@ -77,7 +77,9 @@ class Bench:
         self._kills: defaultdict[str, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
         self._sound: dict[str, bool] = {}  # whether a test passes on the unbroken code
         self._reach: defaultdict[str, set[str]] = defaultdict(set)  # the tests that call a function
-        self._starting: set[str] = set()  # files with tests that start processes, whose calls nobody sees
+        self._starting: set[str] = (
+            set()
+        )  # tests that start processes, or have one that others started: nobody sees what it calls
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
@@ -103,7 +105,9 @@ class Bench:
             for where in called:
                 self._reach[where].add(test)
             if starts:
-                self._starting.add(_file(test))
+                self._starting.add(test)
+        lent = {fixture for item in session.items if item.nodeid in self._starting for fixture in _shared(item)}
+        self._starting.update(item.nodeid for item in session.items if not lent.isdisjoint(_shared(item)))
 
     def _sorted(self, items: Sequence[pytest.Item], order: dict[str, Any]) -> list[pytest.Item]:
         """Those that noticed something in the same function first, then the cheapest of those that call it."""
@@ -113,7 +117,7 @@ class Bench:
         if order["tests"]:
             return [item for item in wanted if item.nodeid.startswith(order["tests"])]
         starting = self._starting if order["processes"] else set()
-        concerned = [item for item in wanted if item.nodeid in reach or _file(item.nodeid) in starting]
+        concerned = [item for item in wanted if item.nodeid in reach or item.nodeid in starting]
         wanted = concerned or wanted
 
         def cost(item: pytest.Item) -> tuple[float, ...]:
@@ -181,9 +185,11 @@ def _measured(
     return rows
 
 
-def _file(test: str) -> str:
-    """Where it stands: processes of its module's fixtures begin with whichever test is the first."""
-    return test.partition("::")[0]
+def _shared(item: pytest.Item) -> set[object]:
+    """Fixtures that it has together with other tests: what they start begins with whichever of these is the first."""
+    known = item._fixtureinfo.name2fixturedefs if isinstance(item, pytest.Function) else {}
+    used = {fixtures[-1] for fixtures in known.values() if fixtures[-1].scope != "function"}
+    return {fixture for fixture in used if not fixture.func.__module__.startswith("_pytest.")}
 
 
 def _passes(session: pytest.Session, item: pytest.Item, after: pytest.Item | None, limit: float = 0.0) -> bool:
