@@ -130,6 +130,19 @@ def test_an_old_process_that_changes_is_noticed_in_its_turn(tree: Tree) -> None:
     assert [process.pid for process in tree.processes.named("rsync")] == [215]
 
 
+def test_turns_come_by_time_and_not_by_looks(tree: Tree) -> None:
+    """A look at a machine at rest stays cheap however often it comes, and where looks are rare each of them has its turn."""
+    tree.process(200, "bash")
+    tree.pass_by((READ_AGAIN + 1) * STEP)
+    tree.processes.look(tree.now + TURN_SECONDS)
+    tree.process(200, "rsync")
+    for seconds in (TURN_SECONDS + 1.0, 2 * TURN_SECONDS - 1.0):
+        tree.processes.look(tree.now + seconds)
+        assert tree.processes.named("rsync") == []
+    tree.processes.look(tree.now + 2 * TURN_SECONDS)
+    assert len(tree.processes.named("rsync")) == 1
+
+
 def test_what_has_ended_is_forgotten(tree: Tree) -> None:
     """As is a zombie: nobody works there."""
     tree.process(200, "one")

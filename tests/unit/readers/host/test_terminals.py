@@ -294,6 +294,15 @@ def test_what_could_not_be_looked_at_is_known_as_soon_as_it_can_be(world: World,
     assert world.look().unknown == ""
 
 
+def test_a_terminal_of_a_container_is_said_to_be_one(world: World, pty: Pty) -> None:
+    """Its number alone would be that of another terminal of this machine."""
+    (world.proc / "dev/pts").mkdir(parents=True)
+    world.place = world.place._replace(dev=str(world.proc / "dev"))
+    world.begin()
+    world.session(70, pty)
+    assert world.look().active[0].who == f"{ME} on {pty.name} in a container"
+
+
 def test_what_nobody_touched_is_not_looked_at_anew(world: World, pty: Pty) -> None:
     """A look at which nothing happens costs a jobless machine next to nothing."""
     forgotten(world, pty)
