@@ -3,6 +3,7 @@
 import json
 import os
 import select
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -379,6 +380,17 @@ def test_a_kernel_without_a_server_is_judged_by_its_cpu(world: World) -> None:
     assert one.who.startswith("kernel python3 of ")
     assert one.what == "used the CPU"
     assert world.look().active == ()
+
+
+def test_kernels_that_end_leave_nothing_behind(world: World) -> None:
+    """The others are judged as before, and after the last one no server is remembered."""
+    for pid in (4000, 4001):
+        alone(world, 100, pid)
+    assert world.looks(2) == Sight(seen="no kernel is busy")
+    for pid, seen in ((4000, "no kernel is busy"), (4001, "no kernel runs")):
+        shutil.rmtree(world.proc / str(pid))
+        assert world.looks(2) == Sight(seen=seen)
+    assert world.sense._nests == {}
 
 
 def shown_as(world: World, server: Notebook, pid: int, seconds: float) -> None:

@@ -6,6 +6,7 @@ import os
 import pwd
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -240,6 +241,27 @@ def test_one_that_forks_without_end(tmp_path: Path) -> None:
     assert "it started more than 64 processes" in World(*shell(script)).found().unknown
     assert len(pids(noted)) > 32
     assert all(gone(pid) for pid in pids(noted))
+
+
+def test_nothing_reacts_to_the_end_of_another_one(tmp_path: Path) -> None:
+    """All of it stands still before the first is killed, so that none starts what is missing again."""
+    noted = tmp_path / "noted"
+    script = f"""
+import os, time
+others, own = os.pipe()
+noted = os.open({str(noted)!r}, os.O_WRONLY | os.O_CREAT)
+for _ in range(60):
+    if not os.fork():
+        os.close(own)
+        os.read(others, 1)  # until its parent has ended
+        os.write(noted, b"x")
+        os._exit(0)
+os.write(1, bytes(70_000))
+time.sleep(60)
+"""
+    for _ in range(4):  # one of the many would be in time
+        assert "wrote more than 64 kB" in World(sys.executable, "-c", script).found().unknown
+        assert noted.read_bytes() == b""
 
 
 def test_the_end_of_the_reader_ends_the_probe(tmp_path: Path) -> None:

@@ -384,6 +384,20 @@ def test_a_process_that_holds_a_gpu_is_asked_on_a_usual_port(world: World, serve
     assert one.who == f"SGLang of {one.user} on port {server.port}"
 
 
+def test_a_usual_port_of_which_nobody_sees_the_process_is_left_alone(world: World, serve: Serve) -> None:
+    """That another process holds a GPU says nothing about it."""
+    server = serve(page(sglang(running=1.0)))
+    world.sense.usual_ports = (server.port,)
+    own = world.proc / str(os.getpid())
+    own.unlink()
+    world.process(os.getpid(), "python3 test.py")  # it shows nothing of what it has open
+    for name in ("ns", "net"):
+        (own / name).symlink_to(f"/proc/self/{name}")
+    world.process(5, "python3 train.py", holds=("/dev/null", f"{world.dev}/nvidia0"))
+    assert world.looks(3) == Sight(seen="no inference server runs")
+    assert server.requests == []
+
+
 def test_a_process_that_becomes_a_server_is_found_though_its_name_stays(world: World, serve: Serve) -> None:
     """Between fork and exec it has its parent's arguments."""
     world.process(4, "python3 launch.py")
