@@ -13,6 +13,7 @@ import pytest
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import Moment, SensePaths, Sight
 from costguard.readers.host.terminals import NO_TERMINAL, Terminals
+from tests.unit.readers.host.starved import starved
 from tests.unit.readers.host.tree import look_as_reader
 
 ME = pwd.getpwuid(os.getuid()).pw_name
@@ -320,6 +321,17 @@ def test_a_session_that_has_ended_is_neither_unknown_nor_anybody(world: World, p
     stat.write_text(stat.read_text().replace(") S ", ") Z "))
     pty.typed(world.wall + 5.0)
     assert world.look() == Sight(seen="no terminal")
+
+
+def test_a_session_of_which_nothing_can_be_read_has_not_ended(world: World, pty: Pty) -> None:
+    """Whoever types there is seen by the name of the terminal."""
+    forgotten(world, pty)
+    (world.proc / "70" / "fd" / "0").unlink()
+    (world.proc / "70" / "fd" / "0").symlink_to("/dev/null")
+    pty.typed(world.wall + 5.0)
+    with starved():
+        sight = world.sense.look(Moment(world.boot + STEP, world.wall + STEP), world.processes)
+    assert [(one.what, one.who.endswith(f" on {pty.name}")) for one in sight.active] == [("typed", True)]
 
 
 def test_without_processes_every_terminal_counts(world: World, pty: Pty) -> None:
