@@ -172,6 +172,7 @@ def guess(rows: Sequence[Sequence[str]], moment: Callable[[str], float]) -> tupl
 
 def _is_time(cell: str, moment: Callable[[str], float]) -> bool:
     try:
-        return moment(cell) > 1e8 or ":" in cell
+        moment(cell)
     except ValueError:
         return False
+    return True

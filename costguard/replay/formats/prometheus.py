@@ -14,7 +14,7 @@ from costguard.replay.formats.columns import ENGINE_NAMES, LOAD_NAMES, SHARE_NAM
 from costguard.replay.formats.group import NO_ROW
 from costguard.replay.formats.source import Progress, Source, text_of
 from costguard.replay.formats.table import SCALE_HINT, UNIT_UNCLEAR, Options, doubtful_unit
-from costguard.replay.formats.values import load
+from costguard.replay.formats.values import load, since_epoch
 from costguard.replay.trace import ReadingCodes, Recording, Trace, TraceError, step_of
 
 LONGEST_CHARACTERS = 1 << 27
@@ -87,7 +87,7 @@ def _series(given: Mapping[str, Any], options: Options) -> _Series:
     metric = plain(labels.get("__name__", ""))
     by_name = 100.0 if metric in SHARE_NAMES else 1.0
     scale = by_name if options.scale is None else options.scale
-    readings = {float(at): load(str(value), scale) for at, value in given["values"]}
+    readings = {since_epoch(float(at)): load(str(value), scale) for at, value in given["values"]}
     wanted = (options.machine,) if options.machine else MACHINE_LABELS
     key = _label(labels, GPU_LABELS) or "gpu0"
     number = _label(labels, NUMBER_LABELS)

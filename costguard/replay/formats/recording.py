@@ -21,6 +21,7 @@ from costguard.engine.observation import Device, Known, Reading, Unknown, Veto
 from costguard.engine.words import several
 from costguard.replay.formats.group import NO_ROW
 from costguard.replay.formats.source import Progress, Source, chunks
+from costguard.replay.formats.values import LATEST
 from costguard.replay.trace import ReadingCodes, Recording, SeenFrom, Trace, TraceError, step_of
 
 FORMAT = 1
@@ -169,7 +170,7 @@ class _Parser:
         if not self._known:
             raise ValueError("its first line is missing")
         at = self._began + float(value[0])
-        if not math.isfinite(at):
+        if not 0.0 <= at < LATEST:
             raise ValueError(f"{value[0]!r} is not a time")
         if len(value) != len(self._places) + 1:
             raise ValueError(f"{several(len(value) - 1, 'reading')} for {several(len(self._places), 'GPU')}")

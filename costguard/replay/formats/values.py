@@ -1,6 +1,5 @@
 """Parses one cell of a table: a time, or a load."""
 
-import math
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime
@@ -19,8 +18,11 @@ _ISO_HOUR = re.compile(r"20(?!0[0-4])\d\d-\d\d-\d\d[ T](?:[01]\d|2[0-3]):")
 _ISO_SECONDS = re.compile(r"([0-5]\d(?:\.\d{1,6})?)(?:Z|([+-])([01]\d|2[0-3]):?([0-5]\d))")
 _NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
 
-MILLISECONDS = 1e11
-"""A number of seconds since the epoch this large is one of milliseconds."""
+EARLIEST, LATEST = 1e9, 4.2e9
+"""Seconds since the epoch in September 2001 and in 2103: no recording is from before, or from after."""
+
+EPOCH_UNITS = (1.0, 1e3, 1e6, 1e9)
+"""Parts of a second in which people count since the epoch: their ranges are far apart, so a number tells its own."""
 
 
 def load(cell: str, scale: float = 1.0) -> Reading:
@@ -41,22 +43,37 @@ def moment(cell: str) -> float:
     """A date in seconds since the epoch; one without a zone is local time. Raises ValueError."""
     text = cell.strip()
     if _NUMBER.fullmatch(text):
-        number = float(text)
-        if number < 0 or not math.isfinite(number):
-            raise ValueError(f"{text!r} is not a time")
-        return number / 1000 if number >= MILLISECONDS else number
+        return since_epoch(float(text))
     if match := _SMI.fullmatch(text):
         year, month, day, hour, minute = (int(part) for part in match.groups()[:5])
         try:
-            return datetime(year, month, day, hour, minute).timestamp() + float(match[6].replace(",", "."))  # noqa: DTZ001 - nvidia-smi writes local time
+            found = datetime(year, month, day, hour, minute).timestamp() + float(match[6].replace(",", "."))  # noqa: DTZ001 - nvidia-smi writes local time
         except (ValueError, OverflowError, OSError):
             raise ValueError(f"{text!r} is not a date") from None
+        return _plausible(found, text)
     try:
-        return datetime.fromisoformat(text).timestamp()
+        found = datetime.fromisoformat(text).timestamp()
     except (ValueError, OverflowError, OSError):
         raise ValueError(
             f"{text!r} is not a time; allowed: 2026/01/31 15:04:05.678, 2026-01-31T15:04:05+01:00, or seconds since the epoch"
         ) from None
+    return _plausible(found, text)
+
+
+def since_epoch(number: float) -> float:
+    """A number of seconds, or of thousandths, millionths or billionths, since the epoch, in seconds. Raises ValueError."""
+    scale = scale_of(number, number)
+    if not scale:
+        raise ValueError(
+            f"{number:.15g} is not a time: it is no second, ms, µs or ns since the epoch from 2001 to 2103"
+        )
+    return number / scale
+
+
+def _plausible(found: float, text: str) -> float:
+    if not EARLIEST <= found < LATEST:
+        raise ValueError(f"{text!r} is not a date from 2001 to 2103")
+    return found
 
 
 def is_local(cell: str) -> bool:
@@ -162,9 +179,7 @@ def _numbers(cells: Sequence[str]) -> list[float]:
 
 def scale_of(least: float, most: float) -> float:
     """By what numbers from ``least`` to ``most`` are divided to be seconds since the epoch; 0 when it is not one for all."""
-    if least >= 0.0 and most < MILLISECONDS:
-        return 1.0
-    return 1000.0 if least >= MILLISECONDS and most < math.inf else 0.0
+    return next((unit for unit in EPOCH_UNITS if EARLIEST * unit <= least and most < LATEST * unit), 0.0)
 
 
 class Numbers(dict[str, int]):

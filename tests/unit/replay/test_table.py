@@ -180,7 +180,7 @@ def test_the_encoder_is_work_too(tmp_path: Path) -> None:
 def test_several_machines(tmp_path: Path) -> None:
     """A column that tells machines apart makes a trace of each."""
     text = "t,machine,gpu_util_pct,gpu_mem_bytes\n" + "".join(
-        f"{60.0 * k},{name},{load},1.0\n" for name, load in (("a", 10), ("b", 20)) for k in range(3)
+        f"{1.75e9 + 60 * k},{name},{load},1.0\n" for name, load in (("a", 10), ("b", 20)) for k in range(3)
     )
     recording = table(tmp_path, text)
     assert [(found.name, loads(found)) for found in recording.traces] == [("a", [0.1] * 3), ("b", [0.2] * 3)]
