@@ -51,6 +51,14 @@ class Scan(NamedTuple):
     complete: bool
 
 
+def numbered_as_here(procfs: str) -> bool:
+    """Whether processes have the numbers there by which this one signals them: a container sees those of its host under others."""
+    try:
+        return os.readlink(f"{procfs}/self") == str(os.getpid())
+    except OSError:
+        return False
+
+
 def scan(procfs: str, seconds: float = SCAN_SECONDS) -> Scan:
     """Inspect all processes. Reads nothing that a hung file system or process could block."""
     end = time.monotonic() + seconds

@@ -36,7 +36,7 @@ def after(outcome: Result, context: Context) -> Result:
 
 def _send(procfs: str) -> str:
     """Send it to each, and say how many got it."""
-    if not _ours(procfs):
+    if not holders.numbered_as_here(procfs):
         return f"no SIGTERM was sent: the processes in {procfs} cannot be reached from here"
     found = holders.scan(procfs, SCAN_SECONDS)
     got = sum(_signal(procfs, holder.pid) for holder in found.holders if not holder.monitor)
@@ -44,14 +44,6 @@ def _send(procfs: str) -> str:
     if not got:
         return f"no process that held a GPU got SIGTERM{rest}"
     return f"SIGTERM was sent to {got} process{'es' if got > 1 else ''} that held a GPU{rest}"
-
-
-def _ours(procfs: str) -> bool:
-    """Whether the numbers there are those by which this process signals others: a container sees its host's under others."""
-    try:
-        return os.readlink(f"{procfs}/self") == str(os.getpid())
-    except OSError:
-        return False
 
 
 def _signal(procfs: str, pid: int) -> bool:

@@ -48,7 +48,7 @@ def command(arguments: options.Arguments, *, as_json: bool) -> None:
     from costguard.doctor.examine import examine
     from costguard.doctor.messages import uid_of
 
-    folder = str(arguments["state_dir"]) if arguments["state_dir"] else None
+    folder = options.named_folder(arguments)
     agent = _agent(folder)
     user = uid_of("/proc", agent.report)
     report = examine(
@@ -127,7 +127,7 @@ def _agent(folder: str | None) -> "AgentAnswer":
     from costguard.host.client import AgentBusyError, AgentUnreachableError
 
     try:
-        report = reach.request(folder, {"command": "status"}, ASK_SECONDS)
+        report = reach.status(folder, ASK_SECONDS)
         zone.adopt(report)
         return AgentAnswer(report, "", "")
     except CostguardError as error:

@@ -96,9 +96,9 @@ def command(
     signal_children: bool,  # noqa: ARG001 - taken so that old command lines work
 ) -> None:
     """See `HELP`."""
+    from costguard.holders import numbered_as_here
     from costguard.tree.begin import CANNOT_RUN
     from costguard.tree.jobs import Finish, Judgement, LaunchJob
-    from costguard.tree.processes import numbered_as_here
 
     if not program:
         raise CostguardError(
@@ -118,7 +118,7 @@ def command(
         )
     judgement = Judgement(below, interval, length, wait, aggregate)
     job = LaunchJob(program, judgement, Finish(number, grace), idle_code, require_gpu, dry_run, debug)
-    if not numbered_as_here():
+    if not numbered_as_here("/proc"):
         _run_unguarded(program, refuse=require_gpu)
     become_launcher(job, "exec", f"{program[0]} was not run", CANNOT_RUN)
 

@@ -121,8 +121,8 @@ def named_gpus(context: click.Context, parameter: click.Parameter, given: Sequen
 def command(context: click.Context, /, program: tuple[str, ...], config: str | None, **options: Any) -> None:
     """See `HELP`."""
     from costguard.fill.jobs import Filler, FillJob, Patience, WatchRules
+    from costguard.holders import numbered_as_here
     from costguard.tree.jobs import Finish
-    from costguard.tree.processes import numbered_as_here
 
     if config is not None:
         fillers = _from_file(config, context, program, options)
@@ -148,7 +148,7 @@ def command(context: click.Context, /, program: tuple[str, ...], config: str | N
     )
     patience = Patience(options["idle_for"], options["rest"], options["unknown_for"], options["retry"], options["once"])
     job = FillJob(fillers, patience, look, Finish(options["number"], options["grace"]), options["dry_run"])
-    if not numbered_as_here():
+    if not numbered_as_here("/proc"):
         raise CostguardError(f"{ANOTHER_PROC}; nothing was run", ANOTHER_PROC_HINT, REFUSED)
     become_launcher(job, "fill", "nothing was run", 1)
 

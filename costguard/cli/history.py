@@ -167,7 +167,7 @@ def _flush(state_dir: str | None) -> None:
 def _status(state_dir: str | None) -> Mapping[str, Any]:
     """What the running agent says of itself; empty when none answers."""
     try:
-        return reach.request(state_dir, {"command": "status"}, AGENT_SECONDS)
+        return reach.status(state_dir, AGENT_SECONDS)
     except CostguardError:
         return {}
 

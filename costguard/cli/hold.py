@@ -91,7 +91,7 @@ def command(
         _extend(state_dir, {**ask, "past_deadline": True}, as_json=as_json)
         return
     answer = _asked(state_dir, ask)
-    report = reach.request(state_dir, {"command": "status"})
+    report = reach.status(state_dir)
     if as_json:
         emit("hold", {"done": True, "words": answer["words"], "hold": _granted(report)})
         return
@@ -108,7 +108,7 @@ def _asked(state_dir: str | None, ask: dict[str, Any]) -> dict[str, Any]:
             raise
         from costguard.engine.wording import start_after
 
-        report = reach.request(state_dir, {"command": "status"})
+        report = reach.status(state_dir)
         action = (report.get("incident") or {}).get("action") or report["action"]
         start = start_after(action, (report["agent"].get("cloud") or {}).get)
         hint = f"once it is off, start it again from elsewhere: {start}" if start else error.hint
@@ -122,7 +122,7 @@ def _extend(state_dir: str | None, ask: dict[str, Any], *, as_json: bool) -> Non
     from costguard.cli.render import clean, moment
 
     answer = _asked(state_dir, ask)
-    report = reach.request(state_dir, {"command": "status"})
+    report = reach.status(state_dir)
     deadline = report.get("deadline") or {}
     if as_json:
         emit("hold", {"done": True, "words": answer["words"], "deadline": deadline or None})

@@ -45,6 +45,11 @@ def join(options: dict[str, Any]) -> Arguments:
     return given
 
 
+def named_folder(arguments: Arguments) -> str | None:
+    """The folder that --state-dir names; None where it is not given."""
+    return str(arguments["state_dir"]) if arguments["state_dir"] else None
+
+
 def told_here(arguments: Arguments) -> Arguments:
     """The same for a verb that tells the person who types it: it works without a channel that leaves the machine."""
     given = arguments["set"]

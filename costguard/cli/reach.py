@@ -54,6 +54,11 @@ def request(
         time.sleep(_AGAIN_SECONDS)
 
 
+def status(folder: str | None, timeout: float = 10.0) -> dict[str, Any]:
+    """The agent's report."""
+    return request(folder, {"command": "status"}, timeout)
+
+
 def _nobody(folder: str | None, tried: Sequence[str], *, killed: bool) -> CostguardError:
     where = " or ".join(tried) + (f" (for the folder {_looked(folder)})" if folder else "")
     if killed:

@@ -25,7 +25,7 @@ def command(*, as_json: bool, state_dir: str | None) -> None:
     from costguard.cli.render import clean
 
     answer = reach.change(state_dir, {"command": "release"})
-    report = reach.request(state_dir, {"command": "status"})
+    report = reach.status(state_dir)
     if as_json:
         emit("release", {"done": True, "words": answer["words"], "sentence": report["sentence"]})
         return

@@ -45,7 +45,7 @@ def command(*, as_json: bool, watch: bool, every: float, state_dir: str | None) 
 
 def _asked(state_dir: str | None) -> dict[str, object]:
     """The agent's report, and from then on its zone."""
-    report = reach.request(state_dir, {"command": "status"})
+    report = reach.status(state_dir)
     zone.adopt(report)
     return report
 

@@ -65,7 +65,7 @@ def command(arguments: options.Arguments, *, yes: bool, action: str | None, veri
     from costguard.config import load_effective
 
     effective = load_effective(options.told_here(arguments), os.environ)
-    report = _agent(str(arguments["state_dir"]) if arguments["state_dir"] else None)
+    report = _agent(options.named_folder(arguments))
     if report is not None:
         effective |= report["agent"].get("place", {})  # it knows where it runs, whatever the options say
     chosen = action or (report or {}).get("policy", effective["policy"])["kill_action"]
@@ -121,7 +121,7 @@ class _Question:
 def _agent(folder: str | None) -> dict[str, Any] | None:
     """The status of the agent, None where none runs. Raises CostguardError for one that does not answer."""
     try:
-        return reach.request(folder, {"command": "status"})
+        return reach.status(folder)
     except (AgentUnreachableError, AgentBusyError):
         raise
     except CostguardError:
@@ -151,13 +151,13 @@ def _check_allowed(effective: Mapping[str, Any], report: Mapping[str, Any] | Non
 
 def _through_agent(arguments: options.Arguments, report: dict[str, Any], action: str, ask: _Question) -> dict[str, Any]:
     """Let the agent do it: one incident, with its history and messages."""
-    folder = str(arguments["state_dir"]) if arguments["state_dir"] else None
+    folder = options.named_folder(arguments)
     plan = next((plan for plan in report["plans"] if plan["action"] == action), None)
     findings = [tuple(row) for row in plan["findings"]] if plan else []
     verdict = plan["verdict"] if plan else "not planned yet"
     ask([*_plan(action, verdict, findings), *_objections(report)], f"Carry out `{action}` on this machine now?")
     reach.change(folder, {"command": "stop"})
-    return follow(lambda: reach.request(folder, {"command": "status"}), action)
+    return follow(lambda: reach.status(folder), action)
 
 
 def follow(

@@ -188,15 +188,11 @@ def _chosen(answer: Mapping[str, Any], wanted: Sequence[str]) -> "list[TargetGpu
 def _would(chosen: "Sequence[TargetGpu]", plan: "LoadPlan", duration: float | None) -> None:
     from costguard.engine.words import spell
 
-    doing = "hold it" if plan.work == "hold" else f"compute ({plan.work}, {_percent(plan.load)} of the time)"
+    doing = "hold it" if plan.work == "hold" else f"compute ({plan.work}, {values.show_share(plan.load)} of the time)"
     end = "until somebody ends it" if duration is None else f"for {spell(duration)}"
     for gpu in chosen:
-        part = f"{_percent(plan.memory)} of the free memory of GPU {gpu.number} ({gpu.uuid})"
+        part = f"{values.show_share(plan.memory)} of the free memory of GPU {gpu.number} ({gpu.uuid})"
         click.echo(f"DRY RUN: would take {part} and {doing}, {end}")
-
-
-def _percent(part: float) -> str:
-    return f"{part * 100:.3g}%"
 
 
 def _no_torch(python: str | None, missing: str) -> CostguardError:

@@ -55,14 +55,6 @@ def read(pid: int) -> tuple[TreeProcess | None, bool]:
     return process, not dead
 
 
-def numbered_as_here() -> bool:
-    """Whether /proc numbers processes as this one does: not where it belongs to another process namespace, or is not mounted."""
-    try:
-        return os.readlink(f"{PROC}/self") == str(os.getpid())
-    except OSError:
-        return False
-
-
 def pids() -> list[int]:
     """The numbers of all processes, in ascending order."""
     return sorted([int(name) for name in os.listdir(PROC) if name.isdigit()])
