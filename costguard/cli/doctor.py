@@ -74,7 +74,7 @@ def _given(
     if agent.report is None:
         return arguments, os.environ
     typed = {name for name, value in arguments.items() if value and name != "state_dir"}
-    begun = {} if typed else _begun(folder)
+    begun = {} if typed else _started_with(folder)
     if begun:
         own = {name: text for name, text in os.environ.items() if not name.startswith("COSTGUARD_")}
         return {**arguments, **begun["arguments"]}, {**own, **begun["environment"]}
@@ -82,7 +82,7 @@ def _given(
     return {**arguments, "config": arguments["config"] or source or None}, os.environ
 
 
-def _begun(folder: str | None) -> "dict[str, dict[str, Any]]":
+def _started_with(folder: str | None) -> "dict[str, dict[str, Any]]":
     """What the agent was started with; empty where it does not say that to this user, or is of an earlier version."""
     from costguard.errors import CostguardError
 

@@ -93,7 +93,7 @@ def command(
     """
     from costguard.history import query
 
-    path = place(state_dir)
+    path = history_file(state_dir)
     begin = since if since is not None else time.time() - DEFAULT_SINCE_SECONDS
     if html is not None or png is not None:
         if incident is not None or as_json:
@@ -134,7 +134,7 @@ def _saving_limit(status: Mapping[str, Any]) -> float | None:
     return None if limit is None else float(limit)
 
 
-def place(state_dir: str | None) -> str:
+def history_file(state_dir: str | None) -> str:
     """The file of this user's agent or, when there is none, of the machine's (root's)."""
     own = os.path.join(resolve(state_dir, os.environ).state, FILE)
     machines = os.path.join(resolve(None, os.environ, 0).state, FILE)

@@ -32,7 +32,7 @@ def words(report: Report) -> str:
     return f"{price.words(seconds)} so far, quiet for {duration(seconds)} ({price.source})"
 
 
-def added(report: Report) -> dict[str, object]:
+def with_cost(report: Report) -> dict[str, object]:
     """The report for programs, with `idle_cost`: null when nothing is idle or no price is known."""
     seconds, price = quiet_for(report), rate_of(report)
     cost = None if seconds is None or price is None else {"seconds": seconds, **price.estimate(seconds)}

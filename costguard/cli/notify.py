@@ -82,7 +82,7 @@ def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool
     """
     from costguard.config import load_effective
 
-    effective: dict[str, Any] = load_effective(options.told_here(arguments), os.environ)
+    effective: dict[str, Any] = load_effective(options.local_only(arguments), os.environ)
     chosen = _chosen(effective, wanted)
     arrivals, kept = _tried(effective, chosen)
     if as_json:

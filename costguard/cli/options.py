@@ -50,7 +50,7 @@ def named_folder(arguments: Arguments) -> str | None:
     return str(arguments["state_dir"]) if arguments["state_dir"] else None
 
 
-def told_here(arguments: Arguments) -> Arguments:
+def local_only(arguments: Arguments) -> Arguments:
     """The same for a verb that tells the person who types it: it works without a channel that leaves the machine."""
     given = arguments["set"]
     assert isinstance(given, list)  # as `join` makes it

@@ -34,7 +34,7 @@ def command(*, as_json: bool, watch: bool, every: float, state_dir: str | None) 
         return
     report = _asked(state_dir)
     if as_json:
-        emit("status", idle_cost.added(report))
+        emit("status", idle_cost.with_cost(report))
         return
     from costguard.cli.render import console, show
     from costguard.cli.status_view import view
@@ -71,7 +71,7 @@ def _lines(report: dict[str, object], state_dir: str | None, every: float, *, as
     while True:
         sentence = str(report.get("sentence"))
         if as_json:
-            emit("status", idle_cost.added(report), lines=True)
+            emit("status", idle_cost.with_cost(report), lines=True)
         elif sentence != before:
             click.echo(sentence)
             before = sentence

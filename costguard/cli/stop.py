@@ -64,7 +64,7 @@ def command(arguments: options.Arguments, *, yes: bool, action: str | None, veri
         return
     from costguard.config import load_effective
 
-    effective = load_effective(options.told_here(arguments), os.environ)
+    effective = load_effective(options.local_only(arguments), os.environ)
     report = _agent(options.named_folder(arguments))
     if report is not None:
         effective |= report["agent"].get("place", {})  # it knows where it runs, whatever the options say
@@ -183,7 +183,7 @@ def follow(
         heard = clock()
         wish, incident = report.get("wish") or {}, report["incident"]
         if incident is not None and incident["reason"] == PERSON:
-            fate |= {"action": incident["action"], "proof": incident["proof"], "receipt": _loads(incident["receipt"])}
+            fate |= {"action": incident["action"], "proof": incident["proof"], "receipt": _receipt(incident["receipt"])}
             fate["detail"] = incident["detail"] or str(report["sentence"])
             if report["phase"] == "CONFIRMING":
                 return fate | {"status": "accepted" if incident["proof"] else "unknown"}
@@ -293,6 +293,6 @@ def _print_fate(fate: Mapping[str, Any], *, as_json: bool) -> None:
         click.echo(json.dumps(fate["receipt"], separators=(",", ":")))
 
 
-def _loads(line: str) -> dict[str, Any]:
+def _receipt(line: str) -> dict[str, Any]:
     found = json.loads(line) if line else {}
     return found if isinstance(found, dict) else {}

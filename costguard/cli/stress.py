@@ -47,7 +47,7 @@ def size(text: str) -> int:
     return count
 
 
-def _part(text: str) -> float:
+def _share(text: str) -> float:
     """A share of everything."""
     try:
         found = values.share(text)
@@ -58,7 +58,7 @@ def _part(text: str) -> float:
     return found
 
 
-def _time(text: str) -> float:
+def _duration(text: str) -> float:
     """How long; no time at all would load nothing."""
     found = values.seconds(text)
     if not found:
@@ -84,10 +84,10 @@ def _program(text: str) -> str:
 )
 @click.option("--gpus", multiple=True, callback=named_gpus, metavar="LIST", help="Numbers or UUIDs of the GPUs (default: all that may be used).")  # fmt: skip
 @click.option("--work", type=click.Choice(["elementwise", "matmul", "hold"]), default="elementwise", show_default=True, help="What is computed; hold: nothing.")  # fmt: skip
-@click.option("--memory", callback=as_callback(_part), metavar="SHARE", default="88%", show_default=True, help="How much of the free memory is held.")  # fmt: skip
+@click.option("--memory", callback=as_callback(_share), metavar="SHARE", default="88%", show_default=True, help="How much of the free memory is held.")  # fmt: skip
 @click.option("--chunk", callback=as_callback(size), metavar="SIZE", default="512MiB", show_default=True, help="Bytes of one allocation.")  # fmt: skip
-@click.option("--load", callback=as_callback(_part), metavar="SHARE", default="100%", show_default=True, help="The share of the time spent computing.")  # fmt: skip
-@click.option("--duration", callback=as_callback(_time), metavar="TIME", help="How long (default: until somebody ends it).")  # fmt: skip
+@click.option("--load", callback=as_callback(_share), metavar="SHARE", default="100%", show_default=True, help="The share of the time spent computing.")  # fmt: skip
+@click.option("--duration", callback=as_callback(_duration), metavar="TIME", help="How long (default: until somebody ends it).")  # fmt: skip
 @click.option(
     "--python",
     callback=as_callback(_program),
@@ -114,7 +114,7 @@ def command(
     before = {number: signal.getsignal(number) for number in _ENDING}
     for number, handler in before.items():
         if handler is not signal.SIG_IGN:  # as nohup sets it
-            signal.signal(number, _tell)
+            signal.signal(number, _end_on_signal)
     sensors = Sensors()
     loads = Loads(sensors)
     try:
@@ -123,7 +123,7 @@ def command(
         if dry_run:
             if missing := missing_torch(python or sys.executable):
                 raise _no_torch(python, missing)
-            _would(chosen, plan, duration)
+            _print_dry_run(chosen, plan, duration)
             return
         loads.start(python or sys.executable, chosen, plan)
         loads.run(time.monotonic() + (FOREVER_SECONDS if duration is None else duration), _tell_failure)
@@ -147,7 +147,7 @@ def _tell_failure(load: "Load") -> None:
     click.echo(f"costguard stress: GPU {load.gpu.number} failed: {load.failed}; the others go on", err=True)
 
 
-def _tell(number: int, _frame: FrameType | None) -> NoReturn:
+def _end_on_signal(number: int, _frame: FrameType | None) -> NoReturn:
     from costguard.workloads.stress import Signalled
 
     raise Signalled(number)
@@ -185,7 +185,7 @@ def _chosen(answer: Mapping[str, Any], wanted: Sequence[str]) -> "list[TargetGpu
     return list(picked.values()) or usable
 
 
-def _would(chosen: "Sequence[TargetGpu]", plan: "LoadPlan", duration: float | None) -> None:
+def _print_dry_run(chosen: "Sequence[TargetGpu]", plan: "LoadPlan", duration: float | None) -> None:
     from costguard.engine.words import spell
 
     doing = "hold it" if plan.work == "hold" else f"compute ({plan.work}, {values.show_share(plan.load)} of the time)"

@@ -20,7 +20,7 @@ def check(given: str, arguments: options.Arguments, *, as_json: bool) -> None:
     from costguard.config import load_effective
 
     fields = _receipt(given)
-    effective = load_effective(options.told_here(arguments), os.environ)
+    effective = load_effective(options.local_only(arguments), os.environ)
     listed = effective["providers"]
     assert isinstance(listed, list)  # as `build` makes it
     settings, host = effective["cloud"], effective["host"]

@@ -58,8 +58,8 @@ def compare(
 
     def lot(part: int) -> dict[Key, ComparedPolicy]:
         mine = [key for place, key in enumerate(keys) if owner(key, place) == part]
-        way = _Way(policies, every_sample=every_sample, read=read or every_sample)
-        return _decide(traces, way, mine, progress if part == 0 else _nobody)
+        setup = _ReplaySetup(policies, every_sample=every_sample, read=read or every_sample)
+        return _decide(traces, setup, mine, progress if part == 0 else _nobody)
 
     found: dict[Key, ComparedPolicy] = {}
     for lots in shared(count, lot):
@@ -77,7 +77,7 @@ def _alike(policies: Sequence[Policy]) -> list[int]:
     return sorted(range(len(policies)), key=lambda j: (rules[j].quiet_threshold, rules[j].heeds_signs))
 
 
-class _Way:
+class _ReplaySetup:
     """How the policies are replayed: everything that does not depend on the machine, worked out once."""
 
     def __init__(self, policies: Sequence[Policy], *, every_sample: bool, read: bool) -> None:
@@ -108,7 +108,7 @@ class _Way:
 
 
 def _decide(
-    traces: Sequence[Trace], way: _Way, keys: Sequence[Key], progress: Callable[[float], None]
+    traces: Sequence[Trace], setup: _ReplaySetup, keys: Sequence[Key], progress: Callable[[float], None]
 ) -> dict[Key, ComparedPolicy]:
     found: dict[Key, ComparedPolicy] = {}
     whole = sum(len(traces[i].times) for i, _ in keys) or 1
@@ -116,7 +116,7 @@ def _decide(
     for i, j in keys:
         if levels is None or levels.trace is not traces[i]:
             levels = Levels(traces[i], tables)
-        found[i, j] = way.replay(j, levels, partial(_tell, progress, done, whole))
+        found[i, j] = setup.replay(j, levels, partial(_tell, progress, done, whole))
         done += len(levels.times)
         if done - told > TELL_EVERY or done == whole:
             told = done

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from costguard.engine.observation import Known, Reading
 from costguard.engine.rules import Rules
 from costguard.engine.tracks import is_busy
-from costguard.replay.prefix_sums import Spent
+from costguard.replay.prefix_sums import StateTimes
 from costguard.replay.trace import SMALL, Codes, Trace
 from costguard.replay.windows import Runs, Stretches, stretches
 
@@ -106,7 +106,7 @@ class Levels:
         self._mean: dict[tuple[float, tuple[int, ...]], LevelSignal] = {}
         self._stretches: dict[tuple[int, int], tuple[LevelSignal, Stretches]] = {}
         self._runs: dict[tuple[object, ...], Runs] = {}
-        self.times_spent: dict[tuple[object, ...], Spent] = {}
+        self.state_times: dict[tuple[object, ...], StateTimes] = {}
         self._longest: float | None = None  # step between two ticks
         self._holes: dict[float, list[int]] = {}
         self._blind: list[int] | None = None

@@ -10,7 +10,7 @@ from typing import NamedTuple
 IDLE, WORK, BLIND = 0, 1, 2
 
 
-class Spent(NamedTuple):
+class StateTimes(NamedTuple):
     """``machine`` says what it was in every tick; a tick stands for the time since the one before, and for none after a hole."""
 
     machine: bytes
@@ -32,7 +32,7 @@ class Spent(NamedTuple):
         return _between(self.times, self.holes, self.lost, edge, tick)
 
 
-def spent(machine: bytes, changes: Sequence[int], times: "array[float]", holes: Sequence[int]) -> Spent:
+def state_times(machine: bytes, changes: Sequence[int], times: "array[float]", holes: Sequence[int]) -> StateTimes:
     """Sum up what a machine was in every tick; ``changes`` and ``holes`` are positions."""
     lost = [0.0, *accumulate(times[k] - times[k - 1] for k in holes)]
     edges = [0, *changes]
@@ -49,7 +49,7 @@ def spent(machine: bytes, changes: Sequence[int], times: "array[float]", holes: 
         elif kind == WORK:
             work += size
         before.append(idle)
-    return Spent(machine, times, holes, lost, edges, before, work)
+    return StateTimes(machine, times, holes, lost, edges, before, work)
 
 
 def _between(times: "array[float]", holes: Sequence[int], lost: Sequence[float], edge: int, tick: int) -> float:

@@ -23,10 +23,10 @@ from costguard.engine.policy import Policy
 from costguard.engine.reasons import reason_of, standing
 from costguard.engine.rules import EPSILON_SECONDS, rules_of
 from costguard.engine.saved import initial
-from costguard.engine.state import DONE, WARNING, WATCHING, State
+from costguard.engine.state import DONE, WARNING, WATCHING, Core, Incident, State
 from costguard.engine.window import NEVER
 from costguard.replay.levels import Levels, first_at
-from costguard.replay.skip import Forward
+from costguard.replay.skip import LookAhead
 from costguard.replay.trace import Trace
 
 PROGRESS_EVERY = 2048
@@ -102,7 +102,7 @@ class _Walker:
         self.steps = 0
         state = initial("replay", self.trace.name)
         self.state = step(state, Devices(0.0, self.trace.devices), policy).state
-        self.forward = Forward(levels, self.rules)
+        self.look_ahead = LookAhead(levels, self.rules)
         self._seen = [
             (seen.wall, tuple([veto for veto in seen.vetoes if veto.source != without])) for seen in levels.trace.vetoes
         ]
@@ -174,8 +174,8 @@ class _Walker:
     def skip(self, k: int, before: State) -> int:
         """The next sample to ask about, from ``k`` on; the state is carried to the one before it."""
         core, state = self.state.core, self.state
-        if not self._seen and (to := self.forward.possible(state, k)):
-            self.state = self.forward.carry(state, k, to)
+        if not self._seen and (to := self.look_ahead.possible(state, k)):
+            self.state = self.look_ahead.carry(state, k, to)
             return to
         end = self._steady_until(k)
         if end <= k:
@@ -217,48 +217,50 @@ class _Walker:
 
     def _calm_until(self, state: State) -> float:
         """Until when a tick of equal levels changes nothing, where the engine does not say so itself."""
-        core, rules = state.core, self.rules
-        settled = (
-            not self._seen
-            and core.signals.unknown_since is None
-            and core.alarms.unknown is None
-            and core.alarms.weak_sign is None
-            and not core.people.holds
-        )
-        if (
-            not settled
-            or not self.forward.knows_reasons
-            or (core.signals.armed_at is None and self.policy.arm_duration is not None)
-        ):
+        core, incident = state.core, state.core.incident
+        if not self._is_settled(core):
             return -1.0
-        incident = core.incident
         if core.phase == WARNING and incident is not None and incident.warned is not None:
-            if standing(incident, Situation(state, rules, self._wall(state.at), None)).state != "yes":
-                return -1.0
-            due = due_at(core, rules)
-            alarming = (
-                would_have_stopped_at(core, rules, core.signals.known_work),
-                idle_at(state, rules),
-                unused_at(state, rules),
-            )
-            return min(core.plans.check_at, due, *[date for date in alarming if date > state.at])
+            return self._countdown_until(state, incident)
         if core.phase == DONE and incident is not None and reason_of(incident).by_date:
-            if any(track.busy for track in state.tracks):  # only work that is seen now ends it
-                return -1.0
-            idle = idle_at(state, rules)  # or work that came later and has ended
-            ends = idle if idle > state.at else NEVER
-            return min(core.plans.check_at, core.ending.remind_at, core.ending.retry_at, ends)
-        if (
-            rules.judges_mean
-            and core.signals.mean is not None
-            and not core.signals.mean.busy
-            and core.signals.mean.unknown_since is None
-        ):
-            if core.phase == WATCHING:
-                return core.unchanged_until
-            if core.phase == DONE and not work_seen(state, rules, core.ending.since):
-                return min(core.plans.check_at, core.ending.remind_at, core.ending.retry_at)
-        return -1.0
+            return self._dated_latch_until(state)
+        return self._quiet_mean_until(state)
+
+    def _is_settled(self, core: Core) -> bool:
+        signals, alarms = core.signals, core.alarms
+        armed = signals.armed_at is not None or self.policy.arm_duration is None
+        told_of = alarms.unknown is not None or alarms.weak_sign is not None
+        all_seen = signals.unknown_since is None and not self._seen
+        return armed and all_seen and not told_of and not core.people.holds and self.look_ahead.knows_reasons
+
+    def _countdown_until(self, state: State, incident: Incident) -> float:
+        core, rules = state.core, self.rules
+        if standing(incident, Situation(state, rules, self._wall(state.at), None)).state != "yes":
+            return -1.0
+        alarming = (
+            would_have_stopped_at(core, rules, core.signals.known_work),
+            idle_at(state, rules),
+            unused_at(state, rules),
+        )
+        return min(core.plans.check_at, due_at(core, rules), *[date for date in alarming if date > state.at])
+
+    def _dated_latch_until(self, state: State) -> float:
+        if any(track.busy for track in state.tracks):  # only work that is seen now ends it
+            return -1.0
+        idle = idle_at(state, self.rules)  # or work that came later and has ended
+        return min(self._next_of_latch(state.core), idle if idle > state.at else NEVER)
+
+    def _quiet_mean_until(self, state: State) -> float:
+        core, mean = state.core, state.core.signals.mean
+        if not self.rules.judges_mean or mean is None or mean.busy or mean.unknown_since is not None:
+            return -1.0
+        if core.phase == WATCHING:
+            return core.unchanged_until
+        latched = core.phase == DONE and not work_seen(state, self.rules, core.ending.since)
+        return self._next_of_latch(core) if latched else -1.0
+
+    def _next_of_latch(self, core: Core) -> float:
+        return min(core.plans.check_at, core.ending.remind_at, core.ending.retry_at)
 
 
 def _kind(effect: Effect) -> str:

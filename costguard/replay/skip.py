@@ -26,7 +26,7 @@ KNOWN = (DEADLINE, IDLE, UNUSED, UNKNOWN)
 """The reasons that this module can look ahead for; with any other one the engine itself says what may be left out."""
 
 
-class Forward:
+class LookAhead:
     """The look ahead for one policy on one trace."""
 
     def __init__(self, levels: Levels, rules: Rules) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from costguard.engine.rules import Rules, rules_of
 from costguard.replay.levels import BUSY, QUIET, UNKNOWN, Levels, changes
 from costguard.replay.outline import Mark, Outline
-from costguard.replay.prefix_sums import BLIND, IDLE, WORK, Spent, spent
+from costguard.replay.prefix_sums import BLIND, IDLE, WORK, StateTimes, state_times
 from costguard.replay.run import TimelineEntry, Walked
 
 HOUR = 3600.0
@@ -68,17 +68,17 @@ class Tally(NamedTuple):
 
 def account(levels: Levels, walked: Walked) -> Tally:
     """Count what came of a policy on one trace."""
-    return _count(levels.times, _spent(levels, rules_of(walked.policy), walked), walked.decisions)
+    return _count(levels.times, _state_times(levels, rules_of(walked.policy), walked), walked.decisions)
 
 
 def account_of(times: "array[float]", found: Outline, holes: Sequence[int]) -> Tally:
     """The same from an outline."""
     assert (IDLE, WORK) == (0, 1)  # as the levels of its machine
     busy = found.busy
-    return _count(times, spent(busy.levels, busy.changes, times, holes), found.marks)
+    return _count(times, state_times(busy.levels, busy.changes, times, holes), found.marks)
 
 
-def _count(times: "array[float]", found: Spent, decisions: "Sequence[TimelineEntry | Mark]") -> Tally:
+def _count(times: "array[float]", found: StateTimes, decisions: "Sequence[TimelineEntry | Mark]") -> Tally:
     machine, all_idle = found.machine, found.idle(len(times) - 1)
     whole = times[-1] - times[0]
     stops = []
@@ -127,7 +127,7 @@ def total(summaries: Iterable[ReplaySummary]) -> ReplaySummary:
     return ReplaySummary(*sums)
 
 
-def _spent(levels: Levels, rules: Rules, walked: Walked) -> Spent:
+def _state_times(levels: Levels, rules: Rules, walked: Walked) -> StateTimes:
     """What the machine was, and for how long."""
     some = rules.judges_any
     core = walked.state.core
@@ -141,10 +141,10 @@ def _spent(levels: Levels, rules: Rules, walked: Walked) -> Spent:
         core.selection.unmatched,
         rules.gap,
     )
-    if key not in levels.times_spent:
+    if key not in levels.state_times:
         machine = _machine(levels, rules, walked)
-        levels.times_spent[key] = spent(machine, changes(machine), levels.times, levels.holes(rules.gap))
-    return levels.times_spent[key]
+        levels.state_times[key] = state_times(machine, changes(machine), levels.times, levels.holes(rules.gap))
+    return levels.state_times[key]
 
 
 def _machine(levels: Levels, rules: Rules, walked: Walked) -> bytes:

@@ -78,7 +78,9 @@ def test_drawn_policies_have_every_reason(file: str, reason: Reason) -> None:
 @pytest.mark.parametrize("reason", OWN_REASONS, ids=lambda reason: reason.name)
 def test_replay_is_quick_with_every_reason(reason: Reason) -> None:
     """One that replay cannot look ahead for is stepped through sample by sample: right, and slow."""
-    assert reason in skip.KNOWN, f"teach Forward of replay/skip.py when {reason.name} could hold, then add it to KNOWN"
+    assert reason in skip.KNOWN, (
+        f"teach LookAhead of replay/skip.py when {reason.name} could hold, then add it to KNOWN"
+    )
     drawn = reason in outline.DRAWN or reason.by_date
     assert drawn, f"teach replay/outline.py when {reason.name} holds, then add it to DRAWN"
 

@@ -58,7 +58,7 @@ def test_the_price_of_the_cloud_has_its_date_and_source() -> None:
 def test_an_unknown_price_shows_no_money(found: dict[str, Any]) -> None:
     """Never 0: that would say that it costs nothing."""
     assert idle_cost.words(priced(found)) == ""
-    assert idle_cost.added(priced(found))["idle_cost"] is None
+    assert idle_cost.with_cost(priced(found))["idle_cost"] is None
     assert "Idle cost" not in shown()
 
 
@@ -75,7 +75,7 @@ def test_the_youngest_quiet_counts() -> None:
     """The machine is idle since its last GPU went quiet."""
     gpu = report()["gpus"][0]
     both = [gpu, {**gpu, "since": NOW - 360.0}]
-    assert idle_cost.added(priced(LIST, gpus=both))["idle_cost"] == {
+    assert idle_cost.with_cost(priced(LIST, gpus=both))["idle_cost"] == {
         "seconds": 360.0, "amount": 0.4, "currency": "EUR", "estimate": True, "at_most": False, "price_per_hour": 4.0,
         "price_source": "list price of 2026-07-20 (source: the price list)",
     }  # fmt: skip
