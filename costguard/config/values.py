@@ -199,7 +199,20 @@ def show_date(value: float) -> str:
     return datetime.fromtimestamp(value, UTC).isoformat()
 
 
-FORMS: Mapping[str, Callable[[float], str]] = {"seconds": show_seconds, "share": show_share, "date": show_date}
+def show_rate(value: float) -> str:
+    """Write bytes per second in the largest unit that keeps them exact: 100000 is ``100kB/s``."""
+    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
+        if value >= size and value % size == 0:
+            return f"{_plain(value / size)}{unit}"
+    return f"{_plain(value)}B/s"
+
+
+FORMS: Mapping[str, Callable[[float], str]] = {
+    "seconds": show_seconds,
+    "share": show_share,
+    "date": show_date,
+    "rate": show_rate,
+}
 """How people write a number of each unit; one of any other unit, or of none, stands for itself."""
 
 

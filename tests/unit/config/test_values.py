@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from costguard.config import values
+from costguard.config.options import OPTIONS
 
 
 @pytest.mark.parametrize(
@@ -110,6 +111,20 @@ def test_ambiguous_shares(written: object, words: str) -> None:
 def test_shown_durations_read_back(seconds: int) -> None:
     """What is shown can be written into the file again."""
     assert values.seconds(values.show_seconds(seconds)) == seconds
+
+
+@pytest.mark.parametrize(("number", "text"), [(50.0, "50B/s"), (1e3, "1kB/s"), (2.5e5, "250kB/s"), (1.5e9, "1500MB/s")])
+def test_a_rate_is_written_as_people_write_it(number: float, text: str) -> None:
+    """In the largest unit that is exact, and read again as the same."""
+    assert values.show_rate(number) == text
+    assert values.rate(text) == number
+
+
+def test_every_unit_is_written_with_itself() -> None:
+    """A number whose unit nobody knows is read as another one."""
+    units = {option.unit for option in OPTIONS.values()} - {"", "currency"}  # which has an option of its own
+    lacking = units - values.FORMS.keys()
+    assert not lacking, f"say in FORMS of config/values.py how {sorted(lacking)} are written"
 
 
 @given(st.integers(0, 10000))
