@@ -155,7 +155,7 @@ class _PartlyRead:
         if not lines:
             return True
         found = self._columns
-        few = (found.load, *found.engines, *(() if found.gpu is None else (found.gpu,)))
+        few = (*found.load_positions, *(() if found.gpu is None else (found.gpu,)))
         return self._next(_Ahead(lines, found.width, (found.time,), few))
 
     def drain(self) -> bool:
@@ -197,7 +197,7 @@ class _PartlyRead:
         if count > 1:
             self._first.frombytes(arrow_values.every(moments, -place % count, count))
             self._latest = [*self._latest, *times.slice(max(0, len(times) - count)).to_pylist()][-count:]
-        loads = arrow_values.column(table, found.load, *found.engines)
+        loads = arrow_values.column(table, *found.load_positions)
         self._codes.append(loads.codes([self._table.number(*cells) for cells in loads.texts]))
         self._rows += len(times)
         return True

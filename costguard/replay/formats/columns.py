@@ -16,8 +16,10 @@ LOAD_NAMES = (
 )  # fmt: skip
 SHARE_NAMES = ("nvidia_smi_utilization_gpu_ratio", "dcgm_fi_prof_gr_engine_active")
 """Columns with loads from 0 to 1, as their exporters document them."""
-PERCENT_NAMES = ("dcgm_fi_dev_gpu_util", "utilization.gpu")
+PERCENT_NAMES = ("dcgm_fi_dev_gpu_util", "dcgm_fi_dev_enc_util", "dcgm_fi_dev_dec_util")
 """Columns with loads in per cent, as their exporters document them."""
+PER_CENT_OF = {"": 1.0, "per cent": 1.0, "share": 100.0}
+"""What makes per cent of a load, by its unit."""
 ENGINE_NAMES = (
     "utilization.encoder", "utilization.decoder", "utilization.jpeg", "utilization.ofa",
     "dcgm_fi_dev_enc_util", "dcgm_fi_dev_dec_util",
@@ -43,26 +45,36 @@ _WHOLE = re.compile(r"\d{1,3}")
 _SHARE = re.compile(r"\d+(\.\d+)?")
 
 
+class LoadColumn(NamedTuple):
+    """A column of loads: its position in a row, and its unit as far as its name says."""
+
+    position: int
+    unit: str = ""  # per cent | share
+    engine: bool = False  # a further engine beside the GPU's own load
+
+
 class Columns(NamedTuple):
-    """Positions in a row; ``gpu`` and ``machine`` may be missing. ``engines`` are further loads beside the GPU's own."""
+    """Positions in a row; ``gpu`` and ``machine`` may be missing. Of ``loads`` those of engines are the last."""
 
     width: int
     time: int
-    load: int
-    engines: tuple[int, ...] = ()
+    loads: tuple[LoadColumn, ...]
     gpu: int | None = None
     gpu_name: str = ""  # how the column of the GPU is called
     uuid: int | None = None
     bus: int | None = None
     name: int | None = None
     machine: int | None = None
-    unit: str = ""  # of the load, as far as its name says: per cent | share
 
     @property
-    def used(self) -> tuple[int, ...]:
-        """Every position that is read for each row."""
-        extra = tuple(i for i in (self.gpu, self.machine) if i is not None)
-        return (self.time, self.load, *self.engines, *extra)
+    def own(self) -> tuple[LoadColumn, ...]:
+        """The columns with the GPU's own load; those of further engines left out."""
+        return tuple(column for column in self.loads if not column.engine)
+
+    @property
+    def load_positions(self) -> tuple[int, ...]:
+        """Where the loads stand."""
+        return tuple(column.position for column in self.loads)
 
 
 def plain(cell: str) -> str:
@@ -82,31 +94,53 @@ def is_header(cells: Sequence[str]) -> bool:
     return any(name in known for name in names) and not any(re.fullmatch(r"[\d.]+", name) for name in names)
 
 
-def from_header(cells: Sequence[str], machine: str | None) -> Columns:
-    """Find the columns by their names. Raises ValueError."""
+def from_header(cells: Sequence[str], machine: str | None, written: Sequence[str] = ()) -> Columns:
+    """Find the columns by their names. Raises ValueError.
+
+    ``written``: the header that the file has where ``cells`` are names that somebody gave; the units in it count.
+    """
     names = [plain(cell) for cell in cells]
     time = _first(names, TIME_NAMES)
-    load = _first(names, LOAD_NAMES)
+    loads = tuple(
+        LoadColumn(
+            place,
+            unit_of(written[place] if place < len(written) else "") or unit_of(cells[place]),
+            known is ENGINE_NAMES,
+        )
+        for known in (LOAD_NAMES, ENGINE_NAMES)
+        for name in known
+        for place in _places(names, name)
+    )
     if time is None:
         raise ValueError(f"no time column; allowed: {', '.join(TIME_NAMES)}")
-    if load is None:
+    if not loads or loads[0].engine:
         raise ValueError("no column with the GPU load; allowed: " + ", ".join(LOAD_NAMES))
     if machine is not None and plain(machine) not in names:
         raise ValueError(f"no column {machine!r}; allowed: {', '.join(names)}")
     gpu = _first(names, GPU_NAMES)
-    return Columns(
+    found = Columns(
         width=len(names),
         time=time,
-        load=load,
-        engines=tuple(names.index(name) for name in ENGINE_NAMES if name in names),
+        loads=loads,
         gpu=gpu,
         gpu_name=names[gpu] if gpu is not None else "",
         uuid=_first(names, ("uuid", "gpu_uuid")),
         bus=_first(names, ("pci.bus_id", "gpu_bus_id")),
         name=_first(names, ("name", "gpu_name", "modelname")),
         machine=names.index(plain(machine)) if machine is not None else _first(names, MACHINE_NAMES),
-        unit=unit_of(cells[load]),
     )
+    _refuse_a_name_that_stands_twice(names, found)
+    return found
+
+
+def _refuse_a_name_that_stands_twice(names: Sequence[str], found: Columns) -> None:
+    places = (found.time, *found.load_positions, found.gpu, found.machine)
+    twice = next((names[place] for place in places if place is not None and names.count(names[place]) > 1), None)
+    if twice is not None:
+        once = ",".join("-" if name in names[:place] else name for place, name in enumerate(names))
+        raise ValueError(
+            f"the column {twice!r} stands there twice; say which one counts (`-` skips one): --columns {once}"
+        )
 
 
 def renamed(cells: Sequence[str], names: str) -> list[str]:
@@ -117,6 +151,8 @@ def renamed(cells: Sequence[str], names: str) -> list[str]:
         ours, equals, theirs = (part.strip() for part in pair.partition("="))
         if not equals or plain(theirs) not in own:
             raise ValueError(f"{pair.strip()!r} renames no column; the file has: {', '.join(own)}")
+        if own.count(plain(theirs)) > 1:
+            raise ValueError(f"the column {plain(theirs)!r} stands there twice; name every column, without `=`")
         found[own.index(plain(theirs))] = ours
     return found
 
@@ -127,6 +163,19 @@ def unit_of(cell: str) -> str:
     if name in SHARE_NAMES:
         return "share"
     return "per cent" if name in PERCENT_NAMES or "%" in cell or "pct" in name or "percent" in name else ""
+
+
+def per_cent_of(units: Sequence[str], asked: float | None) -> list[float]:
+    """What makes per cent of the loads of columns with these units.
+
+    ``asked`` is what the user says: of those whose unit is unknown, or, where there are none of these, of all.
+    """
+    named = all(units)
+    return [PER_CENT_OF[unit] if asked is None or (unit and not named) else asked for unit in units]
+
+
+def _places(names: Sequence[str], wanted: str) -> list[int]:
+    return [place for place, name in enumerate(names) if name == wanted]
 
 
 def _first(names: Sequence[str], wanted: Sequence[str]) -> int | None:
@@ -165,7 +214,7 @@ def guess(rows: Sequence[Sequence[str]], moment: Callable[[str], float]) -> tupl
     )
     gpu = next((i for i in (index, uuid, bus) if i is not None), None)
     kinds = {index: "index", uuid: "uuid", bus: "pci.bus_id"}
-    found = Columns(len(first), time, load, (), gpu, kinds[gpu] if gpu is not None else "", uuid, bus)
+    found = Columns(len(first), time, (LoadColumn(load),), gpu, kinds[gpu] if gpu is not None else "", uuid, bus)
     note = f"no header: column {time + 1} is read as the time, column {load + 1} as utilization.gpu"
     return found, note + (f", column {gpu + 1} as {found.gpu_name}" if gpu is not None else "")
 

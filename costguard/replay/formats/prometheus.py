@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from costguard.engine.observation import Device, Known, Reading
-from costguard.replay.formats.columns import ENGINE_NAMES, LOAD_NAMES, SHARE_NAMES, plain, unit_of
+from costguard.replay.formats.columns import ENGINE_NAMES, LOAD_NAMES, per_cent_of, plain, unit_of
 from costguard.replay.formats.group import NO_ROW
 from costguard.replay.formats.source import Progress, Source, text_of
 from costguard.replay.formats.table import SCALE_HINT, UNIT_UNCLEAR, Options, doubtful_unit
@@ -56,7 +56,10 @@ def read_answer(source: Source, options: Options, progress: Progress | None = No
         answer = json.loads(content)
         found = [series for series in answer["data"]["result"] if isinstance(series["values"], list)]
         notes: list[str] = []
-        series = [_series(each, options) for each in _wanted(found, notes)]
+        wanted = list(_wanted(found, notes))
+        metrics = [plain(str(each["metric"].get("__name__", ""))) for each in wanted]
+        scales = per_cent_of([unit_of(metric) for metric in metrics], options.scale)
+        series = [_series(*each, options.machine) for each in zip(wanted, metrics, scales, strict=True)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = str(error) if isinstance(error, ValueError) else "it has no data.result with series of values"
         raise TraceError(f"{source.name} is not an answer of a Prometheus server: {why}", HINT) from None
@@ -82,13 +85,10 @@ def _wanted(found: Sequence[Mapping[str, Any]], notes: list[str]) -> Iterator[Ma
     yield from (each for each, name in zip(found, names, strict=True) if name in known)
 
 
-def _series(given: Mapping[str, Any], options: Options) -> _Series:
+def _series(given: Mapping[str, Any], metric: str, scale: float, machine: str | None) -> _Series:
     labels = {str(name): str(value) for name, value in given["metric"].items()}
-    metric = plain(labels.get("__name__", ""))
-    by_name = 100.0 if metric in SHARE_NAMES else 1.0
-    scale = by_name if options.scale is None else options.scale
     readings = {since_epoch(float(at)): load(str(value), scale) for at, value in given["values"]}
-    wanted = (options.machine,) if options.machine else MACHINE_LABELS
+    wanted = (machine,) if machine else MACHINE_LABELS
     key = _label(labels, GPU_LABELS) or "gpu0"
     number = _label(labels, NUMBER_LABELS)
     device = Device(
@@ -105,9 +105,11 @@ def _label(labels: Mapping[str, str], wanted: Sequence[str]) -> str:
 
 
 def _refuse_doubtful_unit(source: Source, options: Options, series: Sequence[_Series]) -> None:
-    unnamed = [each for each in series if not unit_of(each.metric)]
-    if options.scale is None and doubtful_unit(chain.from_iterable(each.readings.values() for each in unnamed)):
-        raise TraceError(f"{source.name}: {UNIT_UNCLEAR}", SCALE_HINT)
+    if options.scale is not None:
+        return
+    for metric in {each.metric for each in series if not unit_of(each.metric) and each.metric not in ENGINE_NAMES}:
+        if doubtful_unit(chain.from_iterable(each.readings.values() for each in series if each.metric == metric)):
+            raise TraceError(f"{source.name}: {UNIT_UNCLEAR}", SCALE_HINT)
 
 
 def _trace(name: str, series: Sequence[_Series]) -> Trace:

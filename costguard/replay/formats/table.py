@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from costguard.engine.observation import Device, Known, Reading
 from costguard.engine.words import several
-from costguard.replay.formats.columns import Columns, from_header, guess, is_header, plain, renamed
+from costguard.replay.formats.columns import Columns, from_header, guess, is_header, per_cent_of, plain, renamed
 from costguard.replay.formats.group import Grouper
 from costguard.replay.formats.overlap import OverlapError
 from costguard.replay.formats.source import Progress, Source, chunks
@@ -94,12 +94,13 @@ class Table:
             names = self.options.columns or ""
             if names and "=" not in names:
                 self._header = [name.strip() for name in names.split(",")]
-                self._columns = from_header(self._header, self.options.machine)
-                if is_header(cells):
+                written = cells if is_header(cells) else []
+                self._columns = from_header(self._header, self.options.machine, written)
+                if written:
                     self._header_line, count = lines[count], count + 1
             elif names or is_header(cells):
                 self._header, self._header_line = cells, lines[count]
-                self._columns = from_header(renamed(cells, names) if names else cells, self.options.machine)
+                self._columns = from_header(renamed(cells, names) if names else cells, self.options.machine, cells)
                 count += 1
             else:
                 self._columns, note = guess([cells], moment)
@@ -107,9 +108,11 @@ class Table:
         except ValueError as error:
             raise self._error(count + 1, str(error), lines[count]) from None
         found = self._columns
-        by_name = 100.0 if found.unit == "share" else 1.0
-        self._numbers.scale = by_name if self.options.scale is None else self.options.scale
-        self._numbers.engine_scale = 1.0 if self.options.scale is None else self.options.scale
+        self._numbers.scales = per_cent_of([column.unit for column in found.loads], self.options.scale)
+        self._numbers.own = len(found.own)
+        if self._numbers.own > 1:
+            names = ", ".join(repr(plain(self._header[column.position])) for column in found.own)
+            self.notes.append(f"the columns {names} are loads of the same GPU: the highest counts")
         if found.machine is not None and not self.options.machine:
             self.notes.append(f"the column {plain(self._header[found.machine])!r} is read as the machine")
         return count
@@ -129,8 +132,8 @@ class Table:
                 rows = list(csv.reader(kept, skipinitialspace=True))
                 columns = list(zip(*rows, strict=True)) if len(rows) == len(kept) else ()
             if len(columns) == found.width:
-                several = zip(*[columns[i] for i in (found.load, *found.engines)], strict=True)
-                for cells in set(several) if found.engines else ((cell,) for cell in set(columns[found.load])):
+                first, *others = [columns[i] for i in found.load_positions]
+                for cells in set(zip(first, *others, strict=True)) if others else ((cell,) for cell in set(first)):
                     self.number(*cells)
                 return columns
         except (ValueError, csv.Error):
@@ -175,9 +178,8 @@ class Table:
             raise self._error(number, f"{several(len(cells), 'column')} instead of {found.width}", line)
         try:
             moment(cells[found.time])
-            load(cells[found.load], self._numbers.scale)
-            for position in found.engines:
-                load(cells[position], self._numbers.engine_scale)
+            for position, scale in zip(found.load_positions, self._numbers.scales, strict=True):
+                load(cells[position], scale)
         except ValueError as error:
             raise self._error(number, str(error), line) from None
 
@@ -206,15 +208,15 @@ class Table:
             self._shape = [_shape(column[-1]) for column in columns]
         self._remember(columns)
 
-    def number(self, cell: str, *engines: str) -> int:
-        """The number of a load, the GPU's own and those of further engines; raises ValueError in words."""
-        return self._numbers.several(cell, *engines) if engines else self._numbers[cell]
+    def number(self, *cells: str) -> int:
+        """The number of a row's loads; raises ValueError in words."""
+        return self._numbers.several(*cells) if len(cells) > 1 else self._numbers[cells[0]]
 
     def _codes(self, columns: Sequence[Sequence[str]], found: Columns) -> "array[int]":
         numbers = self._numbers
-        if not found.engines:
-            return array("L", map(numbers.__getitem__, columns[found.load]))
-        return array("L", map(numbers.several, columns[found.load], *[columns[i] for i in found.engines]))
+        if len(found.loads) == 1:
+            return array("L", map(numbers.__getitem__, columns[found.loads[0].position]))
+        return array("L", map(numbers.several, *[columns[i] for i in found.load_positions]))
 
     def _hand_out(
         self, times: Sequence[str], gpus: Sequence[str] | None, codes: "array[int]", machines: Sequence[str] | None
@@ -282,11 +284,12 @@ class Table:
 
     def _refuse_doubtful_unit(self) -> None:
         """Refuse loads that never exceed 1 and have fractions: they may be shares of 1 as well as per cent."""
-        found = self._columns
-        if self.options.scale is not None or found is None or found.unit or "%" in self._shape[found.load]:
+        if self.options.scale is not None or self._columns is None:
             return
-        if doubtful_unit(self._palette.readings):
-            raise TraceError(f"{self.source.name}: {UNIT_UNCLEAR}", SCALE_HINT)
+        for place, column in enumerate(self._columns.own):
+            cells = self._numbers.cells_of(place) if not column.unit else set()
+            if doubtful_unit(map(load, cells)) and not any("%" in cell for cell in cells):
+                raise TraceError(f"{self.source.name}: {UNIT_UNCLEAR}", SCALE_HINT)
 
     def _device(self, machine: str, key: str, place: int) -> Device:
         found = self._columns

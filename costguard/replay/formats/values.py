@@ -185,30 +185,34 @@ def scale_of(least: float, most: float) -> float:
 class Numbers(dict[str, int]):
     """The number of a cell's reading in the palette, worked out once for every text.
 
-    ``scale`` makes per cent of the GPU's own load, ``engine_scale`` of that of its further engines.
+    ``scales`` make per cent of the loads of each column; the first ``own`` of them are the GPU's own, the others its engines'.
     """
 
     def __init__(self, palette: ReadingCodes) -> None:
         super().__init__()
         self._palette = palette
-        self.scale = self.engine_scale = 1.0
+        self.scales: Sequence[float] = (1.0,)
+        self.own = 1
         self._several: dict[tuple[str, ...], int] = {}
 
     def __missing__(self, cell: str) -> int:
-        found = self[cell] = self._palette.number(load(cell, self.scale))
+        found = self[cell] = self._palette.number(load(cell, self.scales[0]))
         return found
 
     def several(self, *cells: str) -> int:
-        """The highest load of several engines; one that cannot be read is passed over, unless it is the GPU's own."""
+        """The highest of several loads; unknown where none of the GPU's own can be read, whatever its engines do."""
         found = self._several.get(cells)
         if found is None:
-            own, *engines = cells
-            readings = [load(own, self.scale), *[load(cell, self.engine_scale) for cell in engines]]
-            found = self._several[cells] = self._palette.number(_highest(readings))
+            readings = [load(cell, scale) for cell, scale in zip(cells, self.scales, strict=True)]
+            found = self._several[cells] = self._palette.number(_highest(readings, self.own))
         return found
 
+    def cells_of(self, place: int) -> set[str]:
+        """Every text that was read as a load of one column."""
+        return {cells[place] for cells in self._several} if self._several else set(self)
 
-def _highest(readings: list[Reading]) -> Reading:
-    if not isinstance(readings[0], Known):
+
+def _highest(readings: Sequence[Reading], own: int) -> Reading:
+    if not any(isinstance(reading, Known) for reading in readings[:own]):
         return readings[0]
     return max((reading for reading in readings if isinstance(reading, Known)), key=lambda known: known.load)
