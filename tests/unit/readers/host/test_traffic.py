@@ -261,11 +261,13 @@ def test_the_idle_level_is_learnt_and_bounded() -> None:
 def test_the_idle_level_takes_two_hours() -> None:
     """A slow download that began with the agent counts until then."""
     level, now = Level(100.0, 300.0), 0.0
-    while now < BUCKET * (BUCKETS_NEEDED - 1):
+    while now < BUCKET * BUCKETS_NEEDED:
         now += 10.0
         level.take(150.0, now, now - 10.0)
     assert level.usual == 0.0
     assert level.goes_on(now)
+    level.take(150.0, now + 10.0, now)
+    assert level.usual == 100.0
 
 
 def test_a_download_in_a_quiet_machine_is_never_learnt() -> None:
