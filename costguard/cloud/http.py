@@ -16,20 +16,19 @@ from costguard.cloud.plain import SlowError
 
 
 class Connection(http.client.HTTPConnection):
-    """One request, without proxy and redirect. The whole exchange has ``seconds`` from now, each wait in it ``step`` (else the same).
+    """One request, without proxy and redirect. The whole exchange has ``seconds`` from now.
 
-    Raises SlowError where the exchange is late, TimeoutError where a step is, and what `http.client` raises (OSError, HTTPException).
+    Raises SlowError where the answer is late, and what `http.client` raises (OSError, HTTPException).
     """
 
-    def __init__(self, host: str, port: int, seconds: float, step: float | None = None) -> None:
-        self._step = seconds if step is None else step
-        super().__init__(host, port, timeout=self._step)
+    def __init__(self, host: str, port: int, seconds: float) -> None:
+        super().__init__(host, port, timeout=seconds)
         self._end = time.monotonic() + seconds
 
     def connect(self) -> None:
         """Connect; what is read from now on has the rest of the time."""
         super().connect()
-        self.sock: Any = _Socket(self.secured(self.sock), self._end, self._step)
+        self.sock: Any = _Socket(self.secured(self.sock), self._end)
 
     def secured(self, plain: socket.socket) -> socket.socket:
         """What is spoken through: the plain connection, unless a plug-in brings TLS, whose library the resident reader is spared."""
@@ -65,16 +64,15 @@ def whole(answer: http.client.HTTPResponse, longest: int) -> bytes:
 class _Socket:
     """What `http.client` needs of a socket."""
 
-    def __init__(self, inner: socket.socket, end: float, step: float) -> None:
+    def __init__(self, inner: socket.socket, end: float) -> None:
         self._inner = inner
         self._end = end
-        self._step = step
 
     def sendall(self, data: bytes) -> None:
         self._inner.sendall(data)
 
     def makefile(self, _mode: str) -> io.BufferedReader:
-        return io.BufferedReader(_Body(self._inner, self._end, self._step))
+        return io.BufferedReader(_Body(self._inner, self._end))
 
     def close(self) -> None:
         self._inner.close()
@@ -83,10 +81,9 @@ class _Socket:
 class _Body(io.RawIOBase):
     """The bytes of a socket, each of them before the deadline."""
 
-    def __init__(self, inner: socket.socket, end: float, step: float) -> None:
+    def __init__(self, inner: socket.socket, end: float) -> None:
         self._inner = inner
         self._end = end
-        self._step = step
         self._raw = inner.makefile("rb", buffering=0)  # keeps the socket open while an answer is read
 
     def readable(self) -> bool:
@@ -96,11 +93,11 @@ class _Body(io.RawIOBase):
         left = self._end - time.monotonic()
         if left <= 0:
             raise SlowError("the answer came too slowly")
-        self._inner.settimeout(min(left, self._step))
+        self._inner.settimeout(left)
         try:
             return self._raw.readinto(buffer)
         except TimeoutError:
-            raise (SlowError if left < self._step else TimeoutError)("the answer came too slowly") from None
+            raise SlowError("the answer came too slowly") from None
 
     def close(self) -> None:
         self._raw.close()

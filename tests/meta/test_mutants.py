@@ -43,15 +43,26 @@ def test_every_mutant_finds_its_text_and_its_test() -> None:
     assert stale == []
 
 
+def functions(scope: ast.Module | ast.ClassDef, prefix: str = "") -> set[str]:
+    """All of a module, each with the classes around it."""
+    found = set()
+    for node in scope.body:
+        if isinstance(node, ast.ClassDef):
+            found |= functions(node, f"{prefix}{node.name}.")
+        elif isinstance(node, ast.FunctionDef):
+            found.add(prefix + node.name)
+    return found
+
+
 def test_every_survivor_that_is_let_live_still_exists() -> None:
-    """Its lines are in its function's file, and it says why."""
+    """Its function is there, its lines are in that file, and it says why."""
     entries = tomllib.loads((ROOT / "tests/mutants/survivors.toml").read_text())["survivor"]
     keys = [(one["file"], one["function"], one["old"], one["new"]) for one in entries]
     assert len(set(keys)) == len(keys)
     for one in entries:
-        text = " ".join(source_of(one["file"]).read_text().split())
-        assert f"def {one['function'].rpartition('.')[2]}(" in text, one
-        assert one["old"] in text, one
+        text = source_of(one["file"]).read_text()
+        assert one["function"] in functions(ast.parse(text)), one
+        assert one["old"] in " ".join(text.split()), one
         assert len(one["reason"]) > 20, one
 
 
