@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 
 from costguard.cloud.age import YOUNG_SECONDS, is_young, uptime
-from costguard.cloud.rules import Found, PlanCase, Row, decide, ends_already, rights_late
+from costguard.cloud.rules import (
+    Found,
+    PlanCase,
+    Row,
+    decide,
+    disks_deleted,
+    disks_kept,
+    ends_already,
+    rights_late,
+)
 from costguard.plans import VERDICTS, Plan, PlanFinding, Verdict
 
 Facts = tuple[Row, ...]
@@ -99,3 +108,12 @@ def test_the_kernel_says_how_long_it_runs(tmp_path: Path, text: str, seconds: fl
     (tmp_path / "uptime").write_text(text, encoding="latin-1")
     assert uptime(str(tmp_path)) == seconds
     assert uptime(str(tmp_path / "absent")) is None
+
+
+@pytest.mark.parametrize(("count", "end"), [(1, ": d0"), (8, ", d7"), (9, ", d7 …")])
+def test_of_many_disks_the_first_are_named(count: int, end: str) -> None:
+    """And that there are more, only where there are."""
+    names = [f"d{number}" for number in range(count)]
+    for rule in (disks_deleted, disks_kept):
+        ((_, finding),) = rule(names)
+        assert finding.text.endswith(end)

@@ -1,5 +1,6 @@
 """The pre-stop hook: run once for an occasion, and whatever becomes of it is words, never an exception."""
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from costguard.actions import effect, hook
 from costguard.actions.base import Context
 from costguard.engine.pre_stop_hook import HOOK_DONE, HOOK_FAILED
-from costguard.plans import Plan
+from costguard.plans import Plan, Result
 
 PLAN = Plan("stop", "go")
 
@@ -57,3 +58,13 @@ def test_an_action_goes_on_without_a_hook_that_failed(tmp_path: Path, argv: list
 def test_its_time_is_what_is_configured(timeout: object, seconds: float) -> None:
     """Or the default, where that is no number."""
     assert effect.timeout({"timeout": timeout}, hook.DEFAULT_SECONDS) == seconds
+
+
+def test_a_run_that_goes_on_is_waited_for(tmp_path: Path) -> None:
+    """Another process of the agent was told of the same occasion: it acts when what is to be saved is saved, and runs nothing twice."""
+    found: list[Result] = []
+    other = threading.Thread(target=lambda: found.append(hook.run(context(tmp_path, "/bin/false"), "b-i1", 30.0)))
+    first = hook.run(context(tmp_path, "/bin/sleep", "0.5"), "b-i1", 30.0, other.start)
+    other.join()
+    assert first.status == "done"
+    assert found == [first._replace(detail=f"the pre-stop hook ran before: {first.detail}")]
