@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from costguard.cloud import hints
 from costguard.cloud.age import YOUNG_SECONDS, is_young, uptime
+from costguard.cloud.api import Verb
+from costguard.cloud.local_disks import Use
 from costguard.cloud.rules import (
     Found,
     PlanCase,
@@ -14,7 +17,12 @@ from costguard.cloud.rules import (
     disks_deleted,
     disks_kept,
     ends_already,
+    local_data,
+    not_running,
+    prepaid,
+    right_missing,
     rights_late,
+    unread,
 )
 from costguard.plans import VERDICTS, Plan, PlanFinding, Verdict
 
@@ -117,3 +125,67 @@ def test_of_many_disks_the_first_are_named(count: int, end: str) -> None:
     for rule in (disks_deleted, disks_kept):
         ((_, finding),) = rule(names)
         assert finding.text.endswith(end)
+
+
+def case(verb: Verb = "terminate", **settings: object) -> PlanCase[Facts]:
+    return PlanCase(verb, (), settings)
+
+
+def test_what_is_paid_in_advance_is_ended_only_on_the_owners_word() -> None:
+    """Ending it saves nothing; where nothing is, nothing is said."""
+    assert list(prepaid(case(prepaid="act"), "")) == list(prepaid(case(), "")) == []
+    ((verdict, finding),) = prepaid(case(), "the reservation r1")
+    assert (verdict, finding.code, finding.hint) == ("refuse", "prepaid", hints.PREPAID)
+    ((verdict, finding),) = prepaid(case(prepaid="act"), "the reservation r1")
+    assert (verdict, finding.code) == ("consequences", "reservation_goes_on")
+    assert finding.text.startswith("the reservation r1 stays billed")
+
+
+@pytest.mark.parametrize(
+    ("verb", "use", "settings", "verdict", "words"),
+    [
+        ("terminate", Use("unused"), {}, "consequences", "are not mounted; their data is lost"),
+        (
+            "terminate",
+            Use("empty", ("/a", "/b")),
+            {},
+            "consequences",
+            "are mounted (/a, /b) and empty; their data is lost",
+        ),
+        ("terminate", Use("used", ("/a",)), {}, "refuse", "would be lost for good (in use: /a) or not"),
+        ("terminate", Use("unknown"), {}, "refuse", "(whether they are in use cannot be seen) or not"),
+        ("terminate", Use("used"), {"local_data": "discard"}, "consequences", 'cloud.local_data = "discard" allows'),
+        ("terminate", Use("unknown"), {"local_data": "discard"}, "consequences", "is lost for good"),
+        ("terminate", Use("unused", swap=True), {}, "consequences", "are not mounted"),
+        ("hibernate", Use("unused", swap=True), {}, "refuse", "(in use: swap)"),
+        ("hibernate", Use("unused"), {}, "consequences", "are not mounted"),
+    ],
+)
+def test_data_that_ends_with_the_machine_is_kept_unless_the_owner_says_otherwise(
+    verb: Verb, use: Use, settings: dict[str, object], verdict: Verdict, words: str
+) -> None:
+    """Where the use of a disk cannot be seen it counts as used, and memory that is paged out to one is data of a hibernation."""
+    ((found, finding),) = local_data(case(verb, **settings), "the disks", use, " or not")
+    assert (found, finding.code) == (verdict, "local_data_kept" if verdict == "refuse" else "local_data_lost")
+    assert words in finding.text
+    assert ("host.procfs" in finding.hint) is (use.state == "unknown" and verdict == "refuse")
+
+
+def test_what_is_not_known_is_asked_again_only_where_it_may_pass() -> None:
+    """Else it is as grave as the rule says, with its own advice; the cloud's words stand in brackets, where there are any."""
+    verdict, finding = unread("x", "whether it is locked", "busy", "look", passes=True)
+    assert (verdict, finding.text, finding.hint) == ("failed", "unknown: whether it is locked (busy)", hints.AGAIN)
+    verdict, finding = unread("x", "its lock", "", "look", passes=False)
+    assert (verdict, finding.text, finding.hint) == ("refuse", "unknown: its lock", "look")
+    assert unread("x", "its lock", "", "look", passes=False, otherwise="consequences")[0] == "consequences"
+
+
+def test_words_of_what_is_missing() -> None:
+    """No brackets around nothing, and no state without a name."""
+    assert (
+        not_running("Nimbus", "", "h")[1].text
+        == "Nimbus shows this machine as in no state, not running: nothing is sent"
+    )
+    assert " as paused, not running" in not_running("Nimbus", "paused", "h")[1].text
+    assert right_missing("stop", "h")[1].text.endswith("stay up and be billed")
+    assert right_missing("stop", "h", "no such role")[1].text.endswith("be billed (no such role)")
