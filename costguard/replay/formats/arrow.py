@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from costguard.replay.formats.columns import Columns
 from costguard.replay.formats.group import SAMPLE, Grouper
+from costguard.replay.formats.overlap import DoubtfulRowsError
 from costguard.replay.formats.source import CHUNK, LINE_LIMIT_BYTES, Progress, Source
 from costguard.replay.formats.table import Options, Table, cells_of
 from costguard.replay.formats.unpack import Unpacked
@@ -54,7 +55,7 @@ def read_fast(
 
     try:
         found = _read(source, options, progress, sizes)
-    except (ArrowException, ValueError, OSError, TraceError):
+    except (ArrowException, ValueError, OSError, TraceError, DoubtfulRowsError):
         found = None
     if found is None:
         raw.seek(0)

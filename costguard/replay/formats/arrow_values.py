@@ -141,8 +141,8 @@ def apart(first: pa.DoubleArray, last: pa.DoubleArray) -> tuple[float, float]:
 
 
 def in_order(times: pa.DoubleArray) -> bool:
-    """Whether time never runs backwards."""
-    return len(times) < 2 or compute.all(compute.less_equal(times[:-1], times[1:])).as_py() is True
+    """Whether each time is later than the one before."""
+    return len(times) < 2 or compute.all(compute.less(times[:-1], times[1:])).as_py() is True
 
 
 def step_of(times: pa.DoubleArray) -> float:

@@ -6,18 +6,15 @@ or when a row is later than half a step. Where rows come in an unbroken rhythm, 
 
 from array import array
 from collections.abc import Sequence
-from itertools import islice
-from operator import eq, itemgetter, le, sub
+from operator import eq, itemgetter, le, lt
 from typing import TypeAlias
 
 from costguard.engine.observation import Device, Unknown
 from costguard.replay.formats.dst import unfold
-from costguard.replay.formats.overlap import refuse_overlap
+from costguard.replay.formats.overlap import one_tick_a_time, refuse_overlap
+from costguard.replay.formats.rhythm import rows_in_a_tick
 from costguard.replay.formats.values import CellTimes, is_local
 from costguard.replay.trace import Codes, ReadingCodes, Trace, step_of
-
-MOST_GPUS = 16
-"""The most rows in a tick that can be told apart by their place alone."""
 
 SAMPLE = 4096
 """Rows from which the rhythm is learnt."""
@@ -36,6 +33,7 @@ class Grouper:
         self.name = name
         self.keys: dict[str, int] = {}
         self.sorted = True
+        self._moving = True  # no two ticks have the same time
         self.moments = moments
         self.spread = float("inf")  # seconds by which the rows of one tick are less apart
         self._palette = palette
@@ -102,7 +100,7 @@ class Grouper:
         if isinstance(times[0], str):
             self._local = is_local(times[0])
         if gpus is None:
-            self._rhythm = [f"gpu{place}" for place in range(_rows_in_a_tick(moments))]
+            self._rhythm = [f"gpu{place}" for place in range(rows_in_a_tick(moments))]
         else:
             seen = dict.fromkeys(gpus[:SAMPLE])
             self._rhythm = list(dict.fromkeys(gpus[: len(seen)]))
@@ -155,7 +153,9 @@ class Grouper:
         return True
 
     def _check_order(self, before: float, times: Sequence[float]) -> None:
-        if self.sorted and times:
+        if self._moving and times:
+            self._moving = before < times[0] and all(map(lt, times[:-1], times[1:]))
+        if not self._moving and self.sorted and times:
             self.sorted = before <= times[0] and all(map(le, times[:-1], times[1:]))
 
     # -- row by row ------------------------------------------------------------------------------------------
@@ -187,8 +187,8 @@ class Grouper:
     def _close(self) -> None:
         if not self._named and len(self._open) < len(self._rhythm):
             self._open = dict.fromkeys(range(len(self._rhythm)), self._palette.number(NOT_ALL))
-        if self.sorted and self._times and self._open_last < self._times[-1]:
-            self.sorted = False
+        if self._times and self._open_last <= self._times[-1]:
+            self._moving, self.sorted = False, self.sorted and self._open_last == self._times[-1]
         self._times.append(self._open_last)
         missing = self._palette.number(NO_ROW)
         for place, column in enumerate(self._columns):
@@ -228,6 +228,9 @@ class Grouper:
         if not self.sorted:
             self._refuse_two_in_one()
             self._sort()
+        if not self._moving:
+            missing, found = self._palette.number(NO_ROW), self._palette.readings
+            self._times, self._columns = one_tick_a_time(self._times, self._columns, found, missing, self.name)
         return Trace(
             self.name,
             tuple(devices),
@@ -238,7 +241,7 @@ class Grouper:
         )
 
     def _refuse_two_in_one(self) -> None:
-        """Raises OverlapError where the rows of one GPU go through the same time twice."""
+        """Raises DoubtfulRowsError where the rows of one GPU go through the same time twice."""
         missing = self._palette.number(NO_ROW)
         for column in self._columns:
             rows = [(at, code) for at, code in zip(self._times, column, strict=True) if code != missing]
@@ -274,22 +277,3 @@ def _same_second(first: Sequence[Time], last: Sequence[Time]) -> bool:
         and first[0][16:17] == ":"
         and all(map(eq, map(_TO_THE_SECOND, first), map(_TO_THE_SECOND, last)))  # type: ignore[arg-type]  # texts, as the first one is
     )
-
-
-def _rows_in_a_tick(moments: Sequence[float]) -> int:
-    """How many rows share a time, where no column tells the GPUs apart; 1 unless the rhythm is plain."""
-    steps = list(map(sub, islice(moments, 1, None), moments))
-    least = min(steps, default=0.0)
-    if not steps or 0.0 < max(steps) < 4.0 * least:
-        return 1  # no rows are nearer to each other than to those of the next tick
-    far = len(steps) if least <= 0.0 else sum(map((3.9 * least).__le__, steps))  # no tick ends but with such a step
-    for count in range(2, MOST_GPUS + 1):
-        if far < 0.95 * ((len(moments) - 1) // count):
-            continue
-        ticks = list(zip(moments[::count], moments[count - 1 :: count], moments[count::count], strict=False))
-        if len(ticks) < 3:
-            break
-        together = [last - first <= 0.2 * (after - first) for first, last, after in ticks]
-        if sum(together) >= 0.95 * len(ticks) <= sum([after > first for first, _, after in ticks]):
-            return count
-    return 1

@@ -12,7 +12,7 @@ from costguard.engine.observation import Device, Known, Reading
 from costguard.engine.words import several
 from costguard.replay.formats.columns import Columns, from_header, guess, is_header, per_cent_of, plain, renamed
 from costguard.replay.formats.group import Grouper
-from costguard.replay.formats.overlap import OverlapError
+from costguard.replay.formats.overlap import DoubtfulRowsError
 from costguard.replay.formats.source import Progress, Source, chunks
 from costguard.replay.formats.values import CellTimes, Numbers, is_local, load, moment
 from costguard.replay.trace import ReadingCodes, Recording, TraceError
@@ -27,7 +27,6 @@ INDEX_DIGITS = 9
 
 UNIT_UNCLEAR = "no load is above 1, so it is unclear whether the unit is per cent or a share of 1"
 SCALE_HINT = "name the unit: --scale 100 for shares of 1, --scale 1 for per cent"
-OVERLAP_HINT = "cut the file there, or name the column with the machine: --machine-column NAME"
 
 
 class Options(NamedTuple):
@@ -188,6 +187,9 @@ class Table:
         shown = shown if len(shown) <= 80 else shown[:77] + "…"
         return TraceError(f"{self.source.name}:{number}: {message}; read: {shown!r}", f"{ALLOWED}; see docs/replay.md.")
 
+    def _doubtful(self, error: DoubtfulRowsError) -> TraceError:
+        return TraceError(f"{self.source.name}: {error}", error.hint)
+
     # -- grouping --------------------------------------------------------------------------------------------
 
     def take_columns(self, *columns: Sequence[str]) -> None:
@@ -199,7 +201,10 @@ class Table:
         codes = self._codes(columns, found)
         gpus = _bare(columns[found.gpu]) if found.gpu is not None else None
         machines = columns[found.machine] if found.machine is not None else None
-        self._hand_out(columns[found.time], gpus, codes, machines)
+        try:
+            self._hand_out(columns[found.time], gpus, codes, machines)
+        except DoubtfulRowsError as error:
+            raise self._doubtful(error) from None
 
     def count(self, rows: int, columns: Sequence[Sequence[str]]) -> None:
         """So many rows were read; ``columns`` holds them, or the first of them, for the names of the GPUs."""
@@ -273,8 +278,8 @@ class Table:
             devices = [self._device(grouper.name, key, place) for key, place in grouper.keys.items()]
             try:
                 traces.append(grouper.finish(devices))
-            except OverlapError as error:
-                raise TraceError(f"{self.source.name}: {error}", OVERLAP_HINT) from None
+            except DoubtfulRowsError as error:
+                raise self._doubtful(error) from None
         odd = [grouper.name for grouper in self._groupers.values() if not grouper.sorted]
         if odd:
             of = f" of {len(odd)} machines" if len(self._groupers) > 1 else ""

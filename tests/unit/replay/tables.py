@@ -36,6 +36,7 @@ def any_table(seed: int) -> bytes:
 def _rows(dice: random.Random, *, plain: bool = False) -> list[str]:
     gpus, ticks = dice.choice([1, 1, 2, 3, 8]), dice.choice([2, 30, 300])
     step, digits = dice.choice([10.0, 10.0, 1.0, 0.1, 60.0]), dice.choice([0, 3, 3, 6])
+    step = step if digits else max(step, 1.0)  # a clock that is read more often than it moves shows one time for many
     kind, zone = dice.choice(["smi", "smi", "iso", "seconds", "milliseconds"]), dice.choice(list(ZONES))
     names = ["timestamp", *dice.sample(["name", "memory.used [MiB]"], dice.randint(0, 2))]
     if gpus > 1 or dice.random() < 0.5:
@@ -44,7 +45,7 @@ def _rows(dice: random.Random, *, plain: bool = False) -> list[str]:
     names += ["utilization.gpu [%]", *engines]
     if dice.random() < 0.3:
         dice.shuffle(names)
-    nameless = dice.random() < 0.1 and gpus > 1
+    nameless = dice.random() < 0.1 and gpus > 1 and ticks > 2  # two are no rhythm
     if nameless:
         names = [name for name in names if name not in {"index", "uuid", "pci.bus_id"}]
     comma, unit = dice.choice([", ", ","]), dice.choice([" %", " %", "", "%"])

@@ -61,7 +61,8 @@ def test_units_in_the_header_only(tmp_path: Path) -> None:
 
 def test_no_header(tmp_path: Path) -> None:
     """The first date is the time, the first percent sign the load; the assumption is told."""
-    recording = table(tmp_path, "2026/01/31 10:00:00.000, 3 %, 0 %, 2 MiB, 20146 MiB, 27, 11.64 W\n" * 2)
+    rows = "".join(f"2026/01/31 10:00:0{k}.000, 3 %, 0 %, 2 MiB, 20146 MiB, 27, 11.64 W\n" for k in range(2))
+    recording = table(tmp_path, rows)
     assert loads(only(recording)) == [0.03, 0.03]
     assert "column 2 as utilization.gpu" in recording.notes[0]
 
@@ -115,7 +116,8 @@ def test_seconds_since_the_epoch_and_names_of_ones_own(tmp_path: Path) -> None:
 
 def test_a_header_before_every_row(tmp_path: Path) -> None:
     """A loop that calls nvidia-smi again and again."""
-    assert loads(only(table(tmp_path, (SMI + "2026/01/31 10:00:00.000, 0, 22 %\n") * 3))) == [0.22] * 3
+    text = "".join(SMI + f"2026/01/31 10:00:0{k}.000, 0, 22 %\n" for k in range(3))
+    assert loads(only(table(tmp_path, text))) == [0.22] * 3
 
 
 @pytest.mark.parametrize("cell", ["[N/A]", "[Unknown Error]", "ERR!", "N/A", "[GPU is lost]", "[Not Supported]", ""])
