@@ -38,8 +38,9 @@ def _check_act(after: State, rules: Rules) -> None:
         raise InvariantError(message)
     if incident.by_person:
         return
-    if incident.warned is None or not reached(after.at, incident.warned + countdown(incident, policy)):
-        raise InvariantError("I2: no action before people were warned for as long as `grace`")
+    warned = incident.warned
+    if warned is None or not reached(after.at, max(warned + countdown(incident, policy), incident.answers_until)):
+        raise InvariantError("I2: no action before people were warned for as long as `grace`, and could ask somebody")
     if not reached(after.at, may_act_at(core, rules)):
         raise InvariantError("I9: no own stop within boot_grace")
     if policy.ends_task and (policy.scope != "task" or policy.ends_machine):

@@ -69,7 +69,7 @@ def due_at(core: Core, rules: Rules) -> float:
         return incident.opened
     if incident is None or incident.warned is None:
         return NEVER
-    return max(incident.warned + countdown(incident, rules.policy), may_act_at(core, rules))
+    return max(incident.warned + countdown(incident, rules.policy), may_act_at(core, rules), incident.answers_until)
 
 
 def countdown(incident: Incident, policy: Policy) -> float:

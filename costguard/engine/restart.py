@@ -4,10 +4,15 @@ from costguard.engine.alarm import paused, scheduled
 from costguard.engine.attempt import abandon, answer_request, attempt_failed
 from costguard.engine.events import Began
 from costguard.engine.incident import back_to_watching, request_outlived
+from costguard.engine.obstacles import due_at
 from costguard.engine.pre_stop_hook import end_hook
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, PASSED, WARNING, Hold, Incident
 from costguard.engine.turn import Turn
 from costguard.engine.window import NEVER
+
+ANSWERS_SECONDS = 30.0
+"""So long a guard that came back in a countdown answers people before it acts, or for `grace` where that is shorter: who asked in
+vain while it was away, and waits or asks once more, is not too late."""
 
 
 def begin_again(turn: Turn, event: Began) -> None:
@@ -75,12 +80,22 @@ def _restarted(turn: Turn, event: Began, incident: Incident) -> None:
         turn.attempt = turn.attempt._replace(worker="", ready=False)
         turn.incident = end_hook(turn.incident, event.at)  # it dies with its worker
         turn.announcement = announcement._replace(effect="", attempts=attempts, again_at=again_at)
+        _put_off(turn, event.at)
     elif phase == ACTING:
         attempt_failed(turn, incident, "unknown", "the guard stopped while the action was running", event.at)
     elif phase == CONFIRMING:
         _ask_again(turn, event.at)
     elif announcement.effect:  # the guard ended before it knew that anybody had heard of the end
         turn.ending = turn.ending._replace(remind_at=event.at)
+
+
+def _put_off(turn: Turn, at: float) -> None:
+    """Whoever asked while no guard was there is answered before anything is done; who kills it again and again gains `grace` at most."""
+    incident, grace, due = turn.incident, turn.rules.policy.grace, due_at(turn.core, turn.rules)
+    begins = max(due, at)  # when it would act
+    seconds = min(at + min(ANSWERS_SECONDS, grace) - begins, grace - incident.put_off)
+    if due < NEVER and seconds > 0.0:
+        turn.incident = incident._replace(answers_until=begins + seconds, put_off=incident.put_off + seconds)
 
 
 def resume(turn: Turn, asleep: float) -> None:

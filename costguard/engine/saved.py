@@ -61,6 +61,7 @@ INCIDENT = {
     "receipt": "receipt", "confirm": "attempt.confirm_effect", "recheck": "attempt.confirm_at",
     "stopping": "attempt.seen_stopping", "lost": "outcome_deadline", "detail": "detail",
     "reminded": "announcement.reminded", "unguarded": "announcement.unguarded", "live": "announcement.live", "saving": "hook_began", "saved": "hook_ended", "hook_failed": "hook_failed",
+    "answers": "answers_until", "put_off": "put_off",
 }  # fmt: skip
 
 TRACK = {"loud": "busy", "since": "since", "known_since": "known_since", "past": "past", "lost": "unknown_since"}

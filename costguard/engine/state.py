@@ -111,6 +111,8 @@ class Incident(NamedTuple):
     hook_began: float | None = None  # when its pre-stop hook began
     hook_ended: float | None = None
     hook_failed: tuple[tuple[str, str, str], ...] = ()  # what its worker found of that, as plans find things
+    answers_until: float = 0.0  # a guard that came back in the countdown does nothing before
+    put_off: float = 0.0  # seconds by which that has put the action off so far
     announcement: Announcement = Announcement()
     attempt: Attempt = Attempt()
 

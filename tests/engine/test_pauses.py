@@ -173,6 +173,63 @@ def test_a_worker_that_waited_when_the_guard_ended_is_started_again(ready: bool)
     assert due <= times(world, Go)[0] <= due + 20.0
 
 
+def countdown(grace: float, left: float) -> tuple[World, float]:
+    """A countdown in which a worker waits, not more than so many seconds before its end; and when that is."""
+    world = World(IDLE._replace(grace=grace), 1)
+    while world.state.core.incident is None or world.state.core.incident.warned is None:
+        world.tick(QUIET)
+        world.settle()
+    due = world.state.core.incident.warned + grace
+    while world.now < due - left:
+        world.tick(QUIET, dt=1.0)
+        world.settle(Prepare="ready")
+    return world, due
+
+
+@pytest.mark.parametrize(("grace", "left", "wait"), [
+    (120.0, 1.0, 30.0), (120.0, 4.0, 30.0), (120.0, 20.0, 30.0), (120.0, 100.0, 0.0), (20.0, 2.0, 20.0),
+])  # fmt: skip
+@pytest.mark.parametrize("down", [2.0, 8.0, 40.0])
+def test_who_asked_while_the_guard_was_away_is_answered_before_it_acts(
+    grace: float, left: float, wait: float, down: float
+) -> None:
+    """A guard that was killed late in a countdown could not be asked: after its return a hold has half a minute, or `grace`."""
+    world, due = countdown(grace, left)
+    world.restart(down)
+    back = world.now
+    while not times(world, Go):
+        world.tick(BRIDGE, dt=1.0)
+        world.settle(Prepare="ready")
+    acted = times(world, Go)[0]
+    assert acted >= max(due, back + min(wait, grace)) - 1e-3
+    assert acted <= max(due, back + min(30.0, grace)) + 3.0
+
+
+def test_a_hold_in_the_last_second_of_those_ends_the_countdown() -> None:
+    """They are there to be asked in."""
+    world, _ = countdown(120.0, 2.0)
+    world.restart(5.0)
+    for _ in range(29):
+        world.tick(BRIDGE, dt=1.0)
+        world.settle(Prepare="ready")
+    assert [effect.done for effect in world.hold(3600.0).effects if isinstance(effect, Answer)] == [True]
+    world.run(600.0, QUIET)
+    assert not times(world, Go)
+
+
+@pytest.mark.parametrize("every", [5.0, 12.0, 29.0])
+def test_who_kills_the_guard_again_and_again_puts_an_action_off_by_grace_at_most(every: float) -> None:
+    """Else whoever can kill it keeps a machine up."""
+    world, due = countdown(120.0, 20.0)
+    while not times(world, Go):
+        world.restart(1.0)
+        for _ in range(int(every)):
+            world.tick(BRIDGE, dt=1.0)
+            world.settle(Prepare="ready")
+        assert world.now < due + 600.0
+    assert due <= times(world, Go)[0] <= due + 120.0 + every + 3.0
+
+
 @pytest.mark.parametrize("hole", [0.0, 400.0])
 @pytest.mark.parametrize("phase", ["ACTING", "CONFIRMING"])
 def test_after_a_hole_the_next_try_is_warned_of_in_full(phase: str, hole: float) -> None:

@@ -84,6 +84,7 @@ class Judge(Watch):
         self.ruled_at = -20.0  # boot, resume or reload
         self.anew = -20.0  # every window begins again: boot, resume, reload
         self.guard_at = 0.0  # the guard was started
+        self.guards: list[float] = []  # when the last ones were
         self.ticks: list[float] = []
         self.hazy_at = -NEVER  # the last tick in which the guard may have seen nothing, whatever was there to see
         self._counted: dict[int, float] = {}  # when a counter of a GPU was certainly read last
@@ -354,6 +355,7 @@ class Judge(Watch):
         self.processes.begins()
         self.holds.begins()
         self.guard_at = self.at
+        self.guards = [*self.guards[-99:], self.at]
         if self._look is not None:  # killed in the midst of a tick, which may have been saved
             self.arming.tick(self._look.at, self._look.seen, self.law, sure=False)
         self.arming.restarted()

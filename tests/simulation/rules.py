@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from costguard.host.ports import Instant
 from tests.simulation.facts import BLINK
-from tests.simulation.terms import CLOUD, MACHINE
+from tests.simulation.terms import CLOUD, MACHINE, NEVER
 
 if TYPE_CHECKING:
     from tests.simulation.judge import Judge
@@ -23,6 +23,9 @@ PAUSES = (15.0, 30.0, 60.0)
 
 PREPARED_WITHIN = 600.0
 """Seconds in which a worker that was asked for in time is ready, or given up."""
+
+ANSWERS = 30.0
+"""Seconds for which a guard that came back in a countdown can be asked before it acts; in all they add up to no more than the warning gave."""
 
 HEARD = 60.0
 HUNG = 1500.0
@@ -166,7 +169,7 @@ def _warned(judge: "Judge", at: float, incident: str) -> None:
     else:
         judge.breaks(f"I2: it acts without a warning {grace:.0f} s before")
         return
-    due = max(warned + grace, judge.graced_at + judge.law.boot_grace)
+    due = max(warned + grace, judge.graced_at + judge.law.boot_grace, _answered(judge, at, incident))
     if at - due > max(60.0, grace) + 2 * interval + PREPARED_WITHIN and at - judge.stalled > PREPARED_WITHIN:
         judge.breaks(f"I2: it acts {at - due:.0f} s after the end of a countdown of {grace:.0f} s")
     if warned < judge.ruled_at:
@@ -175,6 +178,18 @@ def _warned(judge: "Judge", at: float, incident: str) -> None:
     hole = max(b - a for a, b in pairwise(ticks))
     if hole > max(60.0, 1.5 * interval) + interval + 6.0:  # the last tick before a crash is not seen here
         judge.breaks(f"I7: it acts on a warning although it saw nothing for {hole:.0f} s of the countdown")
+
+
+def _answered(judge: "Judge", at: float, incident: str) -> float:
+    """Until when a guard that came back in this countdown had to be there to be asked; unless it came back so often that this is used up."""
+    grace, told = judge.law.grace, judge.warned.get(incident, [NEVER])
+    answers = min(ANSWERS, grace)
+    back = [began for began in judge.guards if began > told[0]]
+    if not back or any(key[0] == incident for key in judge.gone):
+        return -NEVER
+    if at < back[-1] + answers - 1e-3 and len(back) * answers <= grace and not judge.unsaved:
+        judge.breaks(f"it acts {at - back[-1]:.0f} s after it came back in a countdown: nobody had time to ask")
+    return back[-1] + answers
 
 
 def _wished(judge: "Judge", at: float) -> None:
