@@ -665,7 +665,7 @@ class Loop:
             self.host.save(b"{}")  # should the state be what the bug needs, the next process begins without it
             raise error
         self.workers.abandon_all("prepare")  # the others cannot act, and the engine waits for what they find
-        self._begin.append(Began(now.boot, "reload"))
+        self._begin.append(Began(now.boot, "error"))
         self._next_tick = now.boot + self.policy.interval
 
     def _leave(self) -> None:

@@ -123,8 +123,10 @@ class Memory:
                 self.adopt(apply_tags(tags))
                 # another policy, version or basis of its plans: a running warning is taken back
                 proven = saved.get("ground") == self.plan_basis
-                again = ("restart",) if proven and saved.get("rules") == self._rules else ("restart", "reload")
-                if "reload" in again and state.core.fresh_start not in {"boot", "lost"}:
+                rules = saved.get("rules") or [""]
+                changed = "upgrade" if rules[0] != self._version else "reconfigured"
+                again = ("restart",) if proven and rules == self._rules else ("restart", changed)
+                if changed in again and state.core.fresh_start not in {"boot", "lost"}:
                     # quiet under another policy is no unused time, whatever is committed before the first tick
                     state = state._replace(core=state.core._replace(fresh_start="reload"))
                 handover = {name: saved.get(name) for name in HANDOVER}

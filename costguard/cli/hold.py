@@ -159,6 +159,10 @@ def described(report: dict[str, Any], asked: float) -> list[str]:
     if length < asked - 60.0:
         limits = "hold.max, hold.per_user and hold.total"
         lines.append(f"You asked for {duration(asked)}; the configuration allows {duration(length)} now ({limits}).")
+    if length > asked + 1.0:
+        lines.append(
+            f"It is your earlier hold, which lasts longer than the {duration(asked)} that you asked for, and counts."
+        )
     last = max(report["holds"], key=lambda held: held["until"] or 0.0)
     if last["until"] > hold["until"] + 1.0:
         lines.append(f"The hold of {clean(last['owner'])} lasts longer, until {moment(last['until'], report['time'])}.")

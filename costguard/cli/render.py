@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.text import Text
 
 from costguard.cli.answer import printable
-from costguard.engine.words import clock, duration
+from costguard.engine.words import clock_ahead, duration
 from costguard.people import with_names
 
 PLAIN_WIDTH = 100
@@ -116,9 +116,9 @@ def percent(load: float | None) -> str:
 
 
 def moment(wall: float, now: float) -> str:
-    """A date near now: ``16:42 (in 48m)``, ``09:10 (5m ago)``."""
+    """A date near now: ``16:42 (in 48m)``, ``16:42:07 (in 20s)``, ``09:10 (5m ago)``."""
     away = wall - now
-    at = clock(wall, now)
+    at = clock_ahead(wall, now)
     return f"{at} (in {duration(away)})" if away >= 0 else f"{at} ({duration(-away)} ago)"
 
 

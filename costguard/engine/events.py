@@ -31,7 +31,8 @@ class Devices(NamedTuple):
 class Began(NamedTuple):
     """The guard began again within the boot, or works under another policy from now on.
 
-    ``tags``: another policy that can only be milder, with the same actions. ``unchanged``: its configuration was read
+    ``why``: ``restart``; or another policy, which was read (``reload``) or found by a restart (``reconfigured``, ``upgrade``), or
+    an ``error`` of the guard's own. ``tags``: another policy that can only be milder, with the same actions. ``unchanged``: its configuration was read
     again, and is the same. ``proven``: what plans rest on is as it was, so that those which passed stay valid until they
     are made again.
     """

@@ -12,7 +12,7 @@ from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, WARNI
 from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER, Track
 from costguard.engine.wording import WATCHES, ActionWording, wording_of
-from costguard.engine.words import clock, duration, percent, several
+from costguard.engine.words import clock, clock_ahead, duration, percent, several
 
 GPUS_NAMED = 8
 """So many GPUs are named one by one."""
@@ -128,7 +128,7 @@ class Sentence:
         since = max((track.since for _key, track in quiet), default=state.at)
         everything = len(quiet) == len(state.gpus)
         which = _all(len(quiet)) if everything else _some([label(state.core, key) for key, _track in quiet])
-        aside = ", but for the pre-stop hook" if hook_works(state.core, state.at) else ""
+        aside = " (the pre-stop hook aside)" if hook_works(state.core, state.at) else ""
         return f"{which} {below(self._rules)} for {duration(state.at - since)}{aside}"
 
     def _despite(self) -> str:
@@ -158,7 +158,8 @@ class Sentence:
             return f"{done}{_in_brackets(detail)}; {after}"
         if obstacle := obstacles.obstacle(core, rules):
             held = core.people.holds and core.notice.due is None and not obstacles.forbidden(core, rules)
-            return obstacle + (f" until {self._at(max(hold.until for hold in core.people.holds))}" if held else "")
+            end = self._wall + max([hold.until for hold in core.people.holds], default=0.0) - self._state.at
+            return obstacle + (f" until {clock_ahead(end, self._wall)}" if held else "")
         return self._outlook(wording)
 
     def _kept_until(self, situation: Situation) -> str:

@@ -31,6 +31,10 @@ TOLD_AT_ONCE, TOLD_OF_ONE_USER = 20, 6
 """Holds and releases of all users, and of each, that are told within that time: each is a message to everybody. `status` shows the rest; root's are always told."""
 
 
+_LATCHED = {DONE: "the pause until work is seen", FAILED: "the pause after a failure"}
+"""What a phase keeps from happening, in words."""
+
+
 def hold(turn: Turn, event: AskHold) -> None:
     """A person postpones the stop: bounded, signed, and refused once the request is out."""
     core, policy, key = turn.core, turn.rules.policy, holder(event.owner, event.uid)
@@ -253,7 +257,7 @@ def _latches(core: Core) -> list[str]:
     """What work or root ends, and no other user."""
     latches = []
     if core.phase in {DONE, FAILED}:
-        latches.append(f"the phase {core.phase}")
+        latches.append(_LATCHED[core.phase])
     if len(core.ledger.stops) >= REPEATED_STOPS:
         latches.append("the limit on repeated stops")
     return latches

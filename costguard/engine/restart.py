@@ -42,12 +42,22 @@ def _plan_anew(turn: Turn, event: Began) -> None:
     )
 
 
+CHANGED = {
+    "reload": "the configuration has changed",
+    "reconfigured": "costguard was restarted with another configuration",
+    "upgrade": "costguard was restarted in another version",
+    "tags": "tags of the instance have changed the settings",
+    "error": "costguard had an error of its own",
+}
+"""Why a countdown ends, in words, by the reason for which the engine begins again under other rules."""
+
+
 def _reloaded(turn: Turn, event: Began) -> None:
     phase, incident, alarm = turn.core.phase, turn.core.incident, turn.alarms.unknown
     if phase == WARNING:
         # tags change nothing of what a person's stop goes by
         if event.why != "tags" or incident is None or not incident.by_person:
-            back_to_watching(turn, "the configuration has changed, or costguard was restarted")
+            back_to_watching(turn, CHANGED[event.why])
     elif phase in {DONE, FAILED}:
         turn.watch()
     elif incident is not None:

@@ -5,6 +5,9 @@ import time
 FAR_SECONDS = 12 * 3600.0
 """Seconds from which on a time of day alone could be that of another day."""
 
+PRECISE_SECONDS = 600.0
+"""What is nearer is told to the second."""
+
 
 def duration(seconds: float) -> str:
     """``75`` -> ``1m 15s``, ``5400`` -> ``1h 30m``, ``172800`` -> ``2d``; two units at most."""
@@ -28,6 +31,11 @@ def clock(wall: float, now: float | None = None) -> str:
 def clock_and_second(wall: float) -> str:
     """The same to the second, ``15:42:07 CET``."""
     return time.strftime("%H:%M:%S %Z", time.localtime(round(wall)))
+
+
+def clock_ahead(wall: float, now: float) -> str:
+    """A date that is still to come: to the second where it is near, as `duration` tells how far away it is."""
+    return clock_and_second(wall) if 0.0 <= wall - now < PRECISE_SECONDS else clock(wall, now)
 
 
 def date(wall: float) -> str:

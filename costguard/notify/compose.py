@@ -68,7 +68,7 @@ from costguard.engine.pre_stop_hook import HOOK_FAILED
 from costguard.engine.reasons import REASONS
 from costguard.engine.state import PERSON
 from costguard.engine.wording import start_after
-from costguard.engine.words import clock, duration, percent, several, times
+from costguard.engine.words import clock, clock_ahead, duration, percent, several, times
 from costguard.money import rate
 from costguard.notify import words
 from costguard.notify.facts import DAY, Facts, number
@@ -583,7 +583,7 @@ def _held(facts: Facts) -> tuple[str, Lines]:
     owner, reason, seconds = facts.text("owner"), facts.text("hold"), facts.number("hold_seconds")
     by = f" by {owner}" if owner else ""
     until = facts.number("hold_until_wall")
-    end = f" until {clock(until, until - (seconds or DAY))}" if until is not None else ""
+    end = f" until {clock_ahead(until, until - (seconds or DAY))}" if until is not None else ""
     length = f" for {duration(seconds)}" if seconds is not None and not end else ""
     others = facts.names("holders")
     last = (
@@ -602,7 +602,7 @@ def _held(facts: Facts) -> tuple[str, Lines]:
 
 def _not_done(facts: Facts) -> str:
     """That what was announced does not happen."""
-    return sentence(f"{facts.wording.none} now")
+    return sentence(f"for now {facts.wording.none}")
 
 
 def _warned_first(facts: Facts) -> str:

@@ -4,12 +4,9 @@ import re
 from collections.abc import Mapping
 
 from costguard.engine.wording import ActionWording, GuardedWording, wording_of
-from costguard.engine.words import clock, clock_and_second, duration
+from costguard.engine.words import PRECISE_SECONDS, clock, clock_ahead, duration
 
 DAY = 86400.0
-
-PRECISE_SECONDS = 600.0
-"""What is nearer is told to the second, as `duration` tells how long that is."""
 
 LARGEST = 1e11
 """A larger duration, date or amount of money counts as missing."""
@@ -118,7 +115,7 @@ class Facts:
         away = f"in {duration(seconds)}"
         if wall is None:
             return away
-        return f"at {clock_and_second(wall) if seconds < PRECISE_SECONDS else clock(wall, wall - seconds)} ({away})"
+        return f"at {clock_ahead(wall, wall - seconds)} ({away})"
 
 
 def number(value: object) -> float | None:

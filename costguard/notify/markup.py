@@ -9,6 +9,7 @@ from costguard.masking import HIDDEN
 _CODE = re.compile(r"`([^`\n]+)`")
 _ADDRESS = re.compile(r"(https?://[^\s<>`\"']+)")
 _MARKS = re.compile(r"[\\*_~|\[\]]")
+_ENDS = ".,;:!?)"
 _BEGINS_A_LINE = re.compile(r"^(\s*)([#>+-]|\d+[.)])(?=\s)", re.MULTILINE)
 
 
@@ -21,8 +22,22 @@ def to_html(text: str, command: str = "code") -> str:
 def _lines(block: str, command: str) -> str:
     lines = block.strip("\n").split("\n")
     return "<br>".join(
-        _spans(line.strip(), html.escape, lambda code: f"<{command}>{html.escape(code)}</{command}>") for line in lines
+        _spans(line.strip(), _linked, lambda code: f"<{command}>{html.escape(code)}</{command}>") for line in lines
     )
+
+
+def _linked(text: str) -> str:
+    """With each address as a link; one that hides a secret leads nowhere, and stays as it is to read."""
+    parts = _ADDRESS.split(text)
+    return "".join(
+        _link(part) if number % 2 and HIDDEN not in part else html.escape(part) for number, part in enumerate(parts)
+    )
+
+
+def _link(address: str) -> str:
+    """Without what ends a sentence."""
+    place = html.escape(address.rstrip(_ENDS))
+    return f'<a href="{place}">{place}</a>{html.escape(address[len(address.rstrip(_ENDS)) :])}'
 
 
 def to_markdown(text: str) -> str:

@@ -45,7 +45,7 @@ def test_an_incident_can_be_read_while_the_agent_runs_and_after_it_is_gone(agent
     told = agent.ask("history", incident["id"])
     assert told.returncode == 0
     assert re.search(r"reason +idle; exit of costguard, DRY RUN", told.stdout)
-    assert re.search(r"told: DRY RUN: costguard on \S+ would end with exit code 0", told.stdout)
+    assert re.search(r"told: DRY RUN: \S+: costguard would end with exit code 0", told.stdout)
     assert "NOT delivered" in told.stdout, "no channel is configured here"
     assert max(map(len, told.stdout.splitlines())) <= 100
     assert agent.ask("history", "last").stdout == told.stdout

@@ -307,9 +307,9 @@ TOLD: dict[str, tuple[Callable[[], World], str, str, str, dict[str, Any]]] = {
     "cancelled, work after a failure": (lambda: ran(failing(machine()), 40.0, BUSY), "cancelled", "info", "FAILED stop idle", {
         "why": "work was seen", "takes_back": "critical"}),
     "cancelled, dry run from now on": (lambda: becomes_dry(warned()), "cancelled", "info", "WARNING stop idle", {
-        "why": "the configuration has changed, or costguard was restarted", "announced_live": True, "takes_back": "warning"}),
+        "why": "the configuration has changed", "announced_live": True, "takes_back": "warning"}),
     "cancelled, live from now on": (lambda: becomes_live(warned(mode="dry-run")), "cancelled", "info", "WARNING stop idle", {
-        "why": "the configuration has changed, or costguard was restarted", "announced_dry": True, "takes_back": "warning"}),
+        "why": "the configuration has changed", "announced_dry": True, "takes_back": "warning"}),
     "unguarded, the warning on its way": (lambda: left(until(machine(), "WARNING")), "unguarded", "warning", "WARNING stop idle", {}),
     "unguarded, dry run, and guarded again": (
         lambda: ran(restarted(left(warned(mode="dry-run"))), 10.0, PROVEN), "warning", "warning", "WARNING stop idle", {

@@ -209,6 +209,10 @@ def test_a_user_releases_the_own_hold_and_no_other() -> None:
     assert said(world.release(EVE, everything=False)).message == "nothing was held"
 
 
+PAUSES = {"DONE": "the pause until work is seen", "FAILED": "the pause after a failure"}
+"""How people read of what root's release ends beside holds."""
+
+
 @pytest.mark.parametrize("phase", ["cannot", "acted", "FAILED"])
 def test_only_root_makes_a_guard_watch_again_that_has_ended_an_incident(phase: str) -> None:
     """In a loop it would make a command run again and again in one idle period."""
@@ -217,7 +221,7 @@ def test_only_root_makes_a_guard_watch_again_that_has_ended_an_incident(phase: s
     for _ in range(20):
         answer = said(world.release(EVE, everything=False))
         assert not answer.done
-        assert f"the phase {before.phase}" in answer.message
+        assert PAUSES[before.phase] in answer.message
         world.hold(1.0, "eve", EVE)
         world.release(EVE, everything=False)
         world.tick(QUIET)
@@ -225,7 +229,7 @@ def test_only_root_makes_a_guard_watch_again_that_has_ended_an_incident(phase: s
     assert world.state.core.phase == before.phase
     assert world.state.core.ending.retry_at == before.ending.retry_at
     assert len([effect for _, effect in world.effects if isinstance(effect, Go)]) <= 1
-    assert said(world.release(ROOT)).message == f"released: the phase {before.phase}"
+    assert said(world.release(ROOT)).message == f"released: {PAUSES[before.phase]}"
     assert world.phase() == "WATCHING"
 
 
@@ -363,7 +367,7 @@ def test_whoever_holds_or_releases_hears_what_came_of_it() -> None:
 def test_a_release_names_what_stays_and_who_can_end_that(phase: str) -> None:
     """A latch has no owner; and root ends both at once."""
     world = latched(phase)
-    stays = f"the phase {world.phase()}"
+    stays = PAUSES[world.phase()]
     who = "root and the agent's own user can end that"
     assert (
         said(world.release(EVE, everything=False)).message

@@ -43,7 +43,7 @@ class Probe:
     @property
     def _who(self) -> str:
         name = self._run[0].rpartition("/")[2] if self._run else ""
-        return f"probe {printable(name)}"
+        return "probe" if name == "probe" else f"probe {printable(name)}"
 
     def look(self, now: "Moment", processes: "Processes") -> Sight:  # noqa: ARG002 - every sense has them
         """See `costguard.readers.host.sense.Sense`."""

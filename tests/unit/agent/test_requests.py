@@ -185,7 +185,7 @@ def test_a_user_does_not_end_roots_hold_or_make_the_command_run_again(name: str 
     assert ears.acts[0] >= 650.0 + 7200.0
     refused = [said[0] for said in ears.answers.values() if not said[0]["done"]]
     assert any("the hold of uid 0" in said["words"] for said in refused)
-    assert any("the phase DONE" in said["words"] for said in refused)
+    assert any("the pause until work is seen" in said["words"] for said in refused)
     assert all("root" in said["words"] for said in refused)
 
 

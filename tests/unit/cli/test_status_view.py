@@ -317,6 +317,23 @@ def test_hold_shows_the_hold_of_whoever_asked() -> None:
     assert described(report(holds=holds), 7200.0)[0].startswith("Held by me until")
 
 
+def test_a_hold_under_a_longer_one_of_the_own_says_which_counts() -> None:
+    """Else *until 22:00* looks like the answer to *for an hour*."""
+    mine = [{"owner": "me", "reason": "", "until": NOW + 7 * 3600.0, "uid": os.geteuid()}]
+    lines = described(report(holds=mine), 3600.0)
+    assert lines[1] == "It is your earlier hold, which lasts longer than the 1h that you asked for, and counts."
+    assert "earlier" not in str(described(report(holds=mine), 7 * 3600.0))
+
+
+def test_a_hold_of_seconds_is_shown_to_the_second() -> None:
+    """Of 20 s the minute says nothing."""
+    mine = [{"owner": "me", "reason": "", "until": NOW + 20.0, "uid": os.geteuid()}]
+    assert re.search(r"until \d\d:\d\d:\d\d \S+ \(in 20s\)", described(report(holds=mine), 20.0)[0])
+    assert re.search(
+        r"until \d\d:\d\d \S+ \(in 20m\)", described(report(holds=[{**mine[0], "until": NOW + 1200.0}]), 1200.0)[0]
+    )
+
+
 @pytest.mark.parametrize("moved", [None, {"owner": "uid 7", "uid": 7, "reason": "a [bold]run", "until": NOW + 9000.0}])
 def test_the_limit_and_who_moved_it_stand_beside_the_deadline(moved: dict[str, Any] | None) -> None:
     """Which limit ends the time, who moved it and why; and how to move it, where users may."""

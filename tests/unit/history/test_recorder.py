@@ -185,7 +185,7 @@ def test_an_incident_is_recorded_from_its_warning_to_its_end() -> None:
     assert told.data["facts"]["sentence"].startswith("WARNING: ")
     words = "\n".join("\n".join((entry.title, *entry.lines)) for entry in story(events(host)))
     for part in (
-        "told: the configured command on node will be run at",
+        "told: node: the configured command will be run at",
         "warning delivered over wall: 1 terminal (pts/0)",
         "plan for the command: may be carried out",
         "command: the worker reports: ready",

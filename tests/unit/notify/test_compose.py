@@ -137,9 +137,9 @@ def test_live_messages_do_not_look_like_a_dry_run(kind: str) -> None:
     ("kind", "action", "title"),
     [
         ("acting", "terminate", "box is being terminated (deleted) now"),
-        ("acting", "end_process", "costguard on box is ending with exit code 0 now"),
+        ("acting", "end_process", "box: costguard is ending with exit code 0 now"),
         ("cannot", "stop", "box cannot be stopped; the bill goes on"),
-        ("cannot", "command", "the configured command on box cannot be run"),
+        ("cannot", "command", "box: the configured command cannot be run"),
         ("failed", "reboot", "box: reboot failed (3 attempts)"),
         ("accepted", "hibernate", "box: hibernation accepted"),
         ("cancelled", "shutdown", "box: shutdown cancelled"),
@@ -201,6 +201,9 @@ def test_a_hold_names_its_owner_and_its_end() -> None:
     assert text.title == "box is held by alice for 2h"
     assert "Reason given: demo day." in text.body
     assert "until 15:46 UTC" in compose("held", {**facts, "hold_until_wall": 1_763_740_000}).title
+    assert (
+        "until 16:26:40 UTC" in compose("held", {**facts, "hold_until_wall": 1_763_742_400, "hold_seconds": 20}).title
+    )
     assert compose("hold_ended", facts).title == "box: hold by alice has ended"
 
 
@@ -706,9 +709,9 @@ def test_a_job_that_hangs_is_no_information_only() -> None:
 @pytest.mark.parametrize(
     ("why", "title", "first"),
     [
-        ("work was seen", "box: shutdown cancelled: work was seen", "Nothing is stopped now."),
+        ("work was seen", "box: shutdown cancelled: work was seen", "For now nothing is stopped."),
         ("ann typed on pts/0 " + "and so on " * 9, "box: shutdown cancelled", "Ann typed on pts/0"),
-        ("", "box: shutdown cancelled", "Nothing is stopped now."),
+        ("", "box: shutdown cancelled", "For now nothing is stopped."),
     ],
 )
 def test_why_a_stop_does_not_come_stands_in_the_first_line(why: str, title: str, first: str) -> None:

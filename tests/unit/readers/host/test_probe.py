@@ -115,9 +115,9 @@ def test_a_program_that_cannot_begin_is_unknown(tmp_path: Path) -> None:
     script = tmp_path / "probe"
     script.write_text("#!/nowhere/python\nexit 0\n")
     script.chmod(0o755)
-    assert World(str(script)).found() == Sight(unknown="the probe probe cannot be run (No such file or directory)")
+    assert World(str(script)).found() == Sight(unknown="the probe cannot be run (No such file or directory)")
     script.write_bytes(b"\x7fELF nonsense")
-    assert World(str(script)).found() == Sight(unknown="the probe probe cannot be run (Exec format error)")
+    assert World(str(script)).found() == Sight(unknown="the probe cannot be run (Exec format error)")
 
 
 @pytest.mark.parametrize(
