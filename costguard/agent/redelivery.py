@@ -49,6 +49,9 @@ SO_FAR = frozenset(("acting", "accepted", "stopping", "asking", "next_action", "
 CAME_TO = frozenset(("would_act", "done", "closed", "outcome_unknown"))
 """What an incident has come to: only the same one can come to something else, so a later one does not stand for it."""
 
+OF_AN_EXIT = frozenset(("acting", "done"))
+"""Messages that say that costguard itself exits, where that was the action."""
+
 FAILED = "failed"
 """Goes on until a later try has come to something: the warning of that try says nothing of what failed."""
 
@@ -176,7 +179,11 @@ class Redelivery:
         """Send what an earlier guard of this boot still had to: whoever has taken it is spared."""
         for one in kept:
             further, written = job(one.message, one.channels)._replace(again=True), one.written
-            self._queue.append(Pending(further, one.tries, now + PAUSE_SECONDS, now if written is None else written))
+            waiting = Pending(further, one.tries, now + PAUSE_SECONDS, now if written is None else written)
+            if one.message.kind in OF_AN_EXIT and one.message.facts.get("action") == "end_process":
+                self._let_go(waiting, "not sent again, costguard was started again")
+            else:
+                self._queue.append(waiting)
 
     def send(
         self, message: Draft, channels: tuple[str, ...], job: Callable[[Draft, tuple[str, ...]], TellJob], now: float
@@ -210,7 +217,7 @@ class Redelivery:
             self._in_place_of.append(by.id)
             found.append(self._sending.job.message)
         for one in late:
-            self._say(f"{', '.join(one.job.channels)}: not sent again, overtaken by {by.kind}", one.job)
+            self._let_go(one, f"not sent again, overtaken by {by.kind}")
         if late:
             self._queue = [one for one in self._queue if one not in late]
             self._in_place_of.append(by.id)
@@ -237,7 +244,7 @@ class Redelivery:
         self._queue.remove(ripe)
         message = dated(ripe.job.message, ripe.written, self._host.clock()._replace(boot=now))
         if message is None:
-            self._say(f"{', '.join(ripe.job.channels)}: {EXPIRED}", ripe.job)
+            self._let_go(ripe, EXPIRED)
             return
         self._sending = ripe = ripe._replace(job=ripe.job._replace(message=message), written=now)
         try:
@@ -278,6 +285,13 @@ class Redelivery:
     def _keep(self, sent: Pending, answer: DeliveryResult) -> None:
         if self._record is not None and (answer.reached or any(_was_asked(name, answer) for name in answer.failed)):
             self._record(sent.job.message, answer, sent.tries + 1)
+
+    def _let_go(self, waiting: Pending, why: str) -> None:
+        """A message is not sent again: the journal says so, and the history for each channel that lacks it."""
+        self._say(f"{', '.join(waiting.job.channels)}: {why}", waiting.job)
+        if self._record is not None:
+            answer = DeliveryResult(failed=dict.fromkeys(waiting.job.channels, why))
+            self._record(waiting.job.message, answer, waiting.tries + 1)
 
     def _say(self, message: str, job: TellJob) -> None:
         self._host.say(f"message {job.message.id} ({job.message.kind}): {message}")

@@ -154,7 +154,7 @@ class Sentence:
             return f"{action} FAILED{_in_brackets(detail)}; {bill}{self._after_failure()}"
         if core.phase == DONE:
             done = was_done(core.ending.done, action_of(core.incident, rules))
-            after = wording.after if core.ending.done == "acted" else WATCHES
+            after = wording.after if core.ending.done == "acted" and not detail else WATCHES
             return f"{done}{_in_brackets(detail)}; {after}"
         if obstacle := obstacles.obstacle(core, rules):
             held = core.people.holds and core.notice.due is None and not obstacles.forbidden(core, rules)

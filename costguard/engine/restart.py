@@ -14,6 +14,9 @@ ANSWERS_SECONDS = 30.0
 """So long a guard that came back in a countdown answers people before it acts, or for `grace` where that is shorter: who asked in
 vain while it was away, and waits or asks once more, is not too late."""
 
+STARTED_AGAIN = "it was started again"
+"""What became of a guard that had exited, as it was to."""
+
 
 def begin_again(turn: Turn, event: Began) -> None:
     """The guard was restarted within the boot, or reloaded its policy; one that has not changed is asked for its plans alone."""
@@ -95,6 +98,12 @@ def _restarted(turn: Turn, event: Began, incident: Incident) -> None:
         attempt_failed(turn, incident, "unknown", "the guard stopped while the action was running", event.at)
     elif phase == CONFIRMING:
         _ask_again(turn, event.at)
+    elif incident.action == "end_process" and turn.core.ending.done == "acted":
+        turn.announcement = announcement._replace(
+            effect=""
+        )  # whoever has not heard of the exit reads nothing that is over
+        turn.ending = turn.ending._replace(remind_at=NEVER)
+        turn.incident = turn.incident._replace(detail=STARTED_AGAIN)
     elif announcement.effect:  # the guard ended before it knew that anybody had heard of the end
         turn.ending = turn.ending._replace(remind_at=event.at)
 

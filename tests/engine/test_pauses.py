@@ -153,6 +153,25 @@ def test_a_warning_on_its_way_when_the_guard_ended_is_told_again_at_once() -> No
     until(world, "ACTING", 120.0)
 
 
+@pytest.mark.parametrize("heard", ["delivered", "failed", "never"])
+def test_a_guard_that_was_started_again_after_its_own_exit_does_not_say_that_nothing_is_watched(heard: str) -> None:
+    """It watches; and stays as it is until work is seen, for a service that starts it always would end it again and again."""
+    world = until(World(IDLE._replace(kill_action="end_process"), 1), "DONE")
+    assert str(world.tick(QUIET).sentence).endswith("costguard has exited; nothing is watched any more.")
+    if heard != "never":
+        world.settle(Tell=heard)
+    told = len(world.kinds())
+    world.restart(5.0)
+    for _ in range(50):
+        last = world.tick(QUIET)
+        world.settle()
+    assert str(last.sentence).endswith(
+        "costguard has exited (it was started again); watching resumes when work is seen."
+    )
+    assert world.kinds()[told:] == []
+    assert world.phase() == "DONE"
+
+
 @pytest.mark.parametrize("ready", [True, False])
 def test_a_worker_that_waited_when_the_guard_ended_is_started_again(ready: bool) -> None:
     """It died with the guard; the countdown goes on over a short bridged hole, and the action comes when it is due."""

@@ -13,7 +13,7 @@ from costguard.agent.workers import Workers
 from costguard.engine import time_limits
 from costguard.engine.effects import Tell
 from costguard.host.ports import Instant, SpawnFailed
-from costguard.notify.job import LEAVE_NOW, STOP_TRYING
+from costguard.notify.job import LEAVE_NOW, STOP_TRYING, DeliveryResult, Draft
 from tests.unit.agent.crew import begin, ended, wrote
 
 NOW = 100.0
@@ -68,7 +68,13 @@ class Crew:
     def __init__(self, **notify: object) -> None:
         self.port = Port()
         config = {**CONFIG, "notify": {**CONFIG["notify"], **notify}}
-        self.workers = Workers(self.port, config, Jitter("x", attended=False))  # type: ignore[arg-type] # of a host it uses these
+        self.recorded: list[
+            tuple[str, dict[str, str], int]
+        ] = []  # what the history gets: message, why not, at which try
+        self.workers = Workers(self.port, config, Jitter("x", attended=False), self._record)  # type: ignore[arg-type] # of a host it uses these
+
+    def _record(self, message: Draft, answer: DeliveryResult, tries: int) -> None:
+        self.recorded.append((message.id, dict(answer.failed), tries))
 
     def told(self, effect: Tell, now: float, reached: dict[str, str], failed: dict[str, str]) -> None:
         """A message, and what came of it."""
@@ -127,6 +133,21 @@ def test_what_waits_to_be_sent_again_outlives_the_guard() -> None:
     assert after.left()["waiting"] == []
 
 
+@pytest.mark.parametrize(
+    ("kind", "action", "sent"), [("done", "end_process", 0), ("acting", "end_process", 0), ("done", "command", 1)]
+)
+def test_that_costguard_has_exited_is_not_said_by_the_next_one(kind: str, action: str, sent: int) -> None:
+    """*Nothing is watched any more* is false from its start on; what was done to others stays done."""
+    crew, after = Crew(), Crew()
+    crew.told(
+        Tell("m1", kind, "info", {"incident": "i1", "action": action}), NOW, {"mail": "E-Mail"}, {"team": "HTTP 503"}
+    )
+    after.workers.resume(crew.left(), NOW + 5.0)
+    after.workers.late(NOW + 65.0)
+    assert len(after.port.jobs) == sent
+    assert after.recorded == [] if sent else [("m1", {"team": "not sent again, costguard was started again"}, 2)]
+
+
 def test_it_is_given_up_after_as_many_tries_as_configured() -> None:
     """With growing pauses; then the journal says why."""
     crew = Crew(attempts=3)
@@ -171,6 +192,21 @@ def test_what_overtakes_a_message_is_sent_again_as_that_would_have_been() -> Non
         "not delivered: team: HTTP 503",
         "team: arrived at try 2",
     ]
+    assert crew.recorded == [("m1", {"team": "not sent again, overtaken by done"}, 2), ("m2", {}, 2)]
+
+
+def test_what_is_over_before_its_next_try_is_in_the_history() -> None:
+    """A countdown of which a channel never heard has ended: who reads the history later need not guess from the journal."""
+    crew = Crew()
+    crew.told(
+        Tell("m1", "warning", "warning", {"incident": "i1", "due_in_seconds": 50.0}),
+        NOW,
+        {"mail": "x"},
+        {"team": "503"},
+    )
+    crew.workers.late(NOW + 60.0)
+    assert crew.recorded == [("m1", {"team": "not sent again, its time is over"}, 2)]
+    assert len(crew.port.jobs) == 1
 
 
 @pytest.mark.parametrize(
