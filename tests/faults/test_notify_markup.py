@@ -98,7 +98,9 @@ def test_mail_has_html_and_plain_text_and_both_say_the_same(tmp_path: Path) -> N
     parts: dict[str, str] = {}
     for part in email.message_from_string(server.taken[0]).walk():
         if not part.is_multipart():
-            parts[part.get_content_type()] = part.get_payload(decode=True).decode()
+            payload = part.get_payload(decode=True)
+            assert isinstance(payload, bytes)
+            parts[part.get_content_type()] = payload.decode()
     assert list(parts) == ["text/plain", "text/html"]
     assert "<kbd>costguard hold 2h</kbd>" in parts["text/html"]
     assert "&lt;script&gt;" in parts["text/html"]
