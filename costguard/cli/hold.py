@@ -155,7 +155,7 @@ def described(report: dict[str, Any], asked: float) -> list[str]:
     if hold is None or hold["until"] is None:
         return ["held"]
     length = hold["until"] - report["time"]
-    lines = [f"Held by {clean(hold['owner'])} until {moment(hold['until'], report['time'])}."]
+    lines = [f"Held by {clean(hold['owner'])} until {moment(hold['until'], report['time'], exact=True)}."]
     if length < asked - 60.0:
         limits = "hold.max, hold.per_user and hold.total"
         lines.append(f"You asked for {duration(asked)}; the configuration allows {duration(length)} now ({limits}).")

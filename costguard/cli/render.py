@@ -10,7 +10,7 @@ from rich.console import Console, ConsoleDimensions, RenderableType
 from rich.text import Text
 
 from costguard.cli.answer import printable
-from costguard.engine.words import clock_ahead, duration
+from costguard.engine.words import clock, clock_ahead, duration
 from costguard.people import with_names
 
 PLAIN_WIDTH = 100
@@ -115,10 +115,10 @@ def percent(load: float | None) -> str:
     return "unknown" if load is None else f"{load * 100:.0f} %"
 
 
-def moment(wall: float, now: float) -> str:
-    """A date near now: ``16:42 (in 48m)``, ``16:42:07 (in 20s)``, ``09:10 (5m ago)``."""
+def moment(wall: float, now: float, *, exact: bool = False) -> str:
+    """A date near now: ``16:42 (in 48m)``, ``09:10 (5m ago)``; ``exact``: ``16:42:07 (in 20s)`` where it is that near."""
     away = wall - now
-    at = clock_ahead(wall, now)
+    at = clock_ahead(wall, now) if exact else clock(wall, now)
     return f"{at} (in {duration(away)})" if away >= 0 else f"{at} ({duration(-away)} ago)"
 
 

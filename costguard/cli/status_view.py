@@ -403,7 +403,7 @@ def wish(report: Report) -> str:
 
 
 def _hold(hold: Report, now: float) -> str:
-    until = moment(hold["until"], now) if hold["until"] is not None else "an unknown time"
+    until = moment(hold["until"], now, exact=True) if hold["until"] is not None else "an unknown time"
     reason = clean(hold["reason"])
     return f"{clean(hold['owner'])} until {until}" + (f": {reason}" if reason else "")
 
