@@ -64,45 +64,77 @@ def load(
     ``system_file`` is read when ``arguments`` names no other; its [admin] table counts in either case, and that of its drop-ins.
     ``run_by``: the user whose agent will follow it; what others than he and root can change is then a problem too.
     """
-    given = {key: value for key, value in arguments.items() if value not in (None, (), [])}
-    for name in ("config", "state_dir"):
-        if name in given:  # a reload happens in another folder
-            given[name] = os.path.abspath(os.path.expanduser(str(given[name])))
-    config = given.get("config")
-    file = str(config) if config else system_file
-    outside = [read_environment(environment), _command_line(given)]
-    read = drop_ins.read(file, required=bool(config))
-    layers, followed = [*read.layers, *outside], read.followed
-    if os.path.realpath(file) != os.path.realpath(system_file):
-        system = drop_ins.read(system_file, required=False)
-        layers += [_only_admin(layer) for layer in system.layers]
-        followed = [*followed, *system.followed]
-    problems = [problem for layer in layers for problem in layer.problems]
-    problems += [
-        Problem(path, "only a configuration file may set it", value.source)
-        for layer in outside for path, value in layer.found.items() if path.startswith("admin.")
-    ]  # fmt: skip
-    written: dict[str, Value] = {}
-    for layer in layers:
-        written.update(layer.found)
-    problems += [
-        Problem(path, _unknown(path, value.raw), value.source) for path, value in written.items() if find(path) is None
-    ]
-    written = {path: value for path, value in written.items() if find(path) is not None}
-    for path in [path for path, value in written.items() if _has_zero_byte(value.raw)]:
-        text = f"it contains a zero byte (\\u0000); allowed: {_allowed(path)}"
-        problems.append(Problem(path, text, written.pop(path).source))
-    written = _with_preset(written, problems)
+    given = _given(arguments)
+    sources = _sources(given, environment, system_file)
+    problems = [problem for layer in sources.layers for problem in layer.problems]
+    written = _with_preset(_written(sources, problems), problems)
     settings = _validate(written, problems)
     state_dir = given.get("state_dir")
     where = paths.resolve(str(state_dir) if state_dir else None, environment)
     if run_by is not None:
-        files = tuple(dict.fromkeys(followed))
-        problems += ownership.check(settings, written, ownership.Given(files, where.state, environment), run_by)
+        read = tuple(dict.fromkeys(sources.followed))
+        problems += ownership.check(settings, written, ownership.Given(read, where.state, environment), run_by)
     if problems:
         raise ConfigurationError([str(problem) for problem in problems])
-    source = file if os.path.exists(file) else ""
-    return LoadedConfiguration(settings, written, source, where, given, tuple(read.files))
+    source = sources.file if os.path.exists(sources.file) else ""
+    return LoadedConfiguration(settings, written, source, where, given, sources.files)
+
+
+class _Sources(NamedTuple):
+    """What was read: every layer, the highest last; ``outside``: those that are no file.
+
+    ``file`` is the main one, ``files`` are all that were read for the settings; ``followed``: whoever can change these, decides.
+    """
+
+    layers: list[Layer]
+    outside: list[Layer]
+    file: str
+    files: tuple[str, ...]
+    followed: list[str]
+
+
+def _given(arguments: Mapping[str, object]) -> dict[str, object]:
+    """What stands on the command line, with paths that still lead there from another folder, as in a reload."""
+    given = {key: value for key, value in arguments.items() if value not in (None, (), [])}
+    for name in ("config", "state_dir"):
+        if name in given:
+            given[name] = os.path.abspath(os.path.expanduser(str(given[name])))
+    return given
+
+
+def _sources(given: Mapping[str, object], environment: Mapping[str, str], system_file: str) -> _Sources:
+    config = given.get("config")
+    file = str(config) if config else system_file
+    outside = [read_environment(environment), _command_line(given)]
+    read = drop_ins.read(file, required=bool(config))
+    layers, followed = [*read.layers, *outside], list(read.followed)
+    if os.path.realpath(file) != os.path.realpath(system_file):
+        system = drop_ins.read(system_file, required=False)
+        layers += [_only_admin(layer) for layer in system.layers]
+        followed += system.followed
+    return _Sources(layers, outside, file, tuple(read.files), followed)
+
+
+def _written(sources: _Sources, problems: list[Problem]) -> dict[str, Value]:
+    """The highest layer's value of each option; ``problems`` gets what cannot be one."""
+    problems += [
+        Problem(path, "only a configuration file may set it", value.source)
+        for layer in sources.outside for path, value in layer.found.items() if path.startswith("admin.")
+    ]  # fmt: skip
+    everything: dict[str, Value] = {}
+    for layer in sources.layers:
+        everything.update(layer.found)
+    written = {}
+    for path, value in everything.items():
+        if find(path) is None:
+            problems.append(Problem(path, _unknown(path, value.raw), value.source))
+        elif _has_zero_byte(value.raw):
+            problems.append(
+                Problem(path, f"it contains a zero byte (\\u0000); allowed: {_allowed(path)}", value.source)
+            )
+        else:
+            written[path] = value
+    return written
 
 
 def _only_admin(layer: Layer) -> Layer:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from costguard.cloud import secret
 from costguard.cloud.access import CloudAccess
@@ -30,39 +30,46 @@ def checks(
     """Whether a warning would reach anybody now, by the same look as a delivery takes."""
     if "notify" not in effective:
         return
-    beyond = effective["notify"].get("channels", {})
+    notify = effective["notify"]
+    local, beyond = notify.get("local", ()), notify.get("channels", {})
     task = ((report or {}).get("agent") or {}).get("task") or {}
-    inside = ("task",) if task.get("tells") and "task" not in effective["notify"].get("local", ()) else ()
-    last, unread = _history(effective, [*effective["notify"].get("local", ()), *beyond]) if beyond else ({}, [])
+    inside = ("task",) if task.get("tells") and "task" not in local else ()
+    last, unread = _history(effective, [*local, *beyond]) if beyond else ({}, [])
     unusable = {one.channel: one for one in troubles(beyond)} if beyond else {}
-    reached = False
     told = {name for name, one in beyond.items() if gets_warnings(one.get("level"), one.get("kinds") or ())}
-    for name in (*inside, *effective["notify"].get("local", ()), *beyond):
-        if name == "wall":
-            found = list(_wall(places, uid_of(places["procfs"], report)))
-            reached = reached or found[0].level == "ok"
-        elif name == "terminal":
-            text = _terminal(places["procfs"], report)
-            reached = reached or text.startswith("terminal: the agent")
-            found = [note(text)]
-        elif name == "task":
-            found = [
-                note(
-                    "task: the output of the task that is guarded; whether it takes a message is seen with the first one"
-                )
-            ]
-            reached = True
-        else:
-            own = last.get(name, LastDelivery())
-            found = [_beyond(effective, name, own, unusable.get(name))]
-            # of what nobody can tell here, no failure is claimed
-            reached = reached or (name in told and (own.partly or found[0].level in {"ok", "note"}))
-        yield from found
+    looks = [_here(name, places, report) for name in (*inside, *local)]
+    for name in beyond:
+        own = last.get(name, LastDelivery())
+        check = _beyond(effective, name, own, unusable.get(name))
+        # of what nobody can tell here, no failure is claimed
+        looks.append(_Look((check,), name in told and (own.partly or check.level in {"ok", "note"})))
+    for look in looks:
+        yield from look.checks
     yield from unread
     if beyond and not picture.installed():
         yield note("messages have no picture: matplotlib is not installed", picture.install())
-    if not reached:
+    if not any(look.reaches for look in looks):
         yield _nobody(effective, some=bool(told))
+
+
+class _Look(NamedTuple):
+    """A look at one channel: its checks, and whether a warning would reach somebody there now."""
+
+    checks: tuple[CheckResult, ...]
+    reaches: bool
+
+
+def _here(name: str, places: Mapping[str, str], report: Mapping[str, Any] | None) -> _Look:
+    """A look at a channel of this machine."""
+    if name == "wall":
+        found = tuple(_wall(places, uid_of(places["procfs"], report)))
+        return _Look(found, found[0].level == "ok")
+    if name == "terminal":
+        text = _terminal(places["procfs"], report)
+        return _Look((note(text),), text.startswith("terminal: the agent"))
+    assert name == "task", f"add {name} to `_here` of doctor/messages.py"
+    text = "task: the output of the task that is guarded; whether messages arrive there shows with the first one"
+    return _Look((note(text),), reaches=True)
 
 
 def _nobody(effective: Mapping[str, Any], *, some: bool) -> CheckResult:

@@ -84,7 +84,7 @@ def test_the_clouds_of_this_project_are_registered() -> None:
 def test_every_cloud_of_this_project_has_its_page_and_its_tests(point: EntryPoint) -> None:
     """Its limits and its rights stand on a page; its stand-in is asked in a folder of tests."""
     assert f"](docs/clouds-{point.name}.md)" in (PROJECT / "README.md").read_text(encoding="utf-8"), "README, *More*"
-    assert (PROJECT / "docs" / f"clouds-{point.name}.md").exists()
+    assert (PROJECT / "docs" / f"clouds-{point.name}.md").exists(), f"write docs/clouds-{point.name}.md"
     assert list((PROJECT / "tests" / "clouds" / point.name).glob("test_*.py")), f"tests/clouds/{point.name}"
 
 
@@ -100,8 +100,10 @@ def test_every_plug_in_is_bound_by_the_import_contracts(contract: dict[str, obje
 
 
 def test_every_sdk_has_its_one_user() -> None:
-    """Each plug-in that has one has a contract that keeps it from the others."""
+    """Each plug-in that has one has a contract that keeps it from the others; and an extra, as hints name that of any plug-in."""
     extras = PROJECT_FILE["project"]["optional-dependencies"]
+    lacking = {point.name for point in REGISTERED} - extras.keys()
+    assert not lacking, f"add an extra for {sorted(lacking)} to pyproject.toml ([] without an SDK)"
     with_sdk = {point.module.partition(".")[0] for point in REGISTERED if extras.get(point.name)}
     owners = [owner_of(contract) for contract in CONTRACTS if str(contract["name"]).startswith("The SDK of ")]
     assert sorted(name for owner in owners for name in owner) == sorted(with_sdk), (

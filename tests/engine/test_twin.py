@@ -442,7 +442,7 @@ def test_every_reason_of_the_machine_is_lived_through() -> None:
     own = {reason.name for reason in OWN_REASONS}
     assert set(LEADS_TO) == own, f"give {sorted(own ^ LEADS_TO.keys())} a life in LEADS_TO, and its policy to POLICIES"
     for name, (policy, deeds) in LEADS_TO.items():
-        assert policy in POLICIES
+        assert policy in POLICIES, f"add the policy of {name} to POLICIES"
         twins = live(policy, 0.0, deeds)
         warned = [effect.facts for effect in twins.effects if isinstance(effect, Tell) and effect.kind == "warning"]
         assert [facts["reason"] for facts in warned][:1] == [name]
