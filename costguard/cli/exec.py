@@ -103,7 +103,7 @@ def command(
     if not program:
         raise CostguardError(
             "`costguard exec` needs a command",
-            "`costguard exec -- python train.py`; what is started beside the work, without a command, is `costguard run --preset gpu-idle-timeout-any` (docs/switching.md)",
+            "`costguard exec -- python train.py`; beside work that already runs: `costguard run --preset gpu-idle-timeout-any` (docs/switching.md)",
         )
     _only_one(threshold, percentage, "--threshold", "-t")
     _only_one(window, samples, "--window", "-n")

@@ -162,7 +162,7 @@ def _from_file(
 
     typed = {name for name in options if context.get_parameter_source(name) is not ParameterSource.DEFAULT}
     if program or typed & OF_WORK:
-        raise CostguardError("with --config the work is that of the file", "leave the command and its options out")
+        raise CostguardError("with --config the work comes from the file", "leave out the command and its options")
     path = os.path.expanduser(path)
     if path.endswith(".toml"):
         found = fill_file.read(path)

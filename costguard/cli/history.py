@@ -97,7 +97,7 @@ def command(
     begin = since if since is not None else time.time() - DEFAULT_SINCE_SECONDS
     if html is not None or png is not None:
         if incident is not None or as_json:
-            raise click.UsageError("--html and --png write a report of a time: leave out INCIDENT and --json.")
+            raise click.UsageError("--html and --png write a report of a period: leave out INCIDENT and --json.")
         _write_report(path, begin, price, html, png, state_dir)
         return
     _flush(state_dir)

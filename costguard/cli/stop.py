@@ -138,7 +138,7 @@ def _check_allowed(effective: Mapping[str, Any], report: Mapping[str, Any] | Non
     if task := (report or {}).get("agent", {}).get("task"):
         end = task["advice"].get("end") or f"with {task['scheduler']}"
         raise CostguardError(
-            f"this guard is {task['words']}'s, and stops no machine; {NOTHING_DONE}",
+            f"this guard belongs to {task['words']} and stops no machine; {NOTHING_DONE}",
             f"to end it now: {end}",
             USAGE,
         )

@@ -54,7 +54,7 @@ def _share(text: str) -> float:
     except ValueError as error:
         raise ValueError(f"{error}; allowed: more than 0%, up to 100%") from None
     if not found:
-        raise ValueError(f"{text} is nothing; allowed: more than 0%, up to 100%")
+        raise ValueError(f"{text} is zero; allowed: more than 0%, up to 100%")
     return found
 
 
@@ -62,7 +62,7 @@ def _duration(text: str) -> float:
     """How long; no time at all would load nothing."""
     found = values.seconds(text)
     if not found:
-        raise ValueError(f"{text} is no time; allowed: more than 0s, such as 30s, 10m, 1h30m")
+        raise ValueError(f"{text} is zero; allowed: more than 0s, such as 30s, 10m, 1h30m")
     return found
 
 

@@ -120,7 +120,7 @@ def _pages(value: tuple[str, ...]) -> tuple[str, ...]:
             here, port = False, None
         plain = url.isascii() and url.isprintable() and " " not in url
         if not here or port == 0 or parts.scheme != "http" or "@" in parts.netloc or parts.fragment or not plain:
-            raise ValueError(f"{address(url)!r} is no http address of this machine")
+            raise ValueError(f"{address(url)!r} is not an http address of this machine")
     return value
 
 

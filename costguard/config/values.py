@@ -168,12 +168,12 @@ def moment(text: str, now: float) -> float:
         try:
             day = today.replace(hour=int(found[1]), minute=int(found[2]))
         except ValueError:
-            raise ValueError(f"{text!r} is no time of a day") from None
+            raise ValueError(f"{text!r} is not a time of day") from None
         return _latest(day) if _latest(day) > now else _latest(day + timedelta(days=1))
     try:
         return _latest(datetime.fromisoformat(written))
     except (ValueError, OverflowError):
-        raise ValueError(f"{text!r} is neither a time of a day nor a date") from None
+        raise ValueError(f"{text!r} is neither a time of day nor a date") from None
 
 
 def _latest(date: datetime) -> float:

@@ -28,6 +28,6 @@ def checks(report: Mapping[str, Any] | None, seen: Sequence[Mapping[str, Any]]) 
     elif seen:
         yield ok(f"its GPUs, which alone are judged: {', '.join(str(gpu['label']) for gpu in seen)}")
     yield note(
-        "this guard is for this task: what starts the next task (its script, hook or prolog) starts the next guard, "
-        "and nothing but a sidecar's own restart brings this one back"
+        "this guard ends with its task: whatever starts the next task (its script, hook or prolog) must start the next "
+        "guard; only a sidecar is restarted by itself"
     )

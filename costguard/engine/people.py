@@ -47,7 +47,7 @@ def hold(turn: Turn, event: AskHold) -> None:
     if wanted <= mine:
         if core.phase == WARNING:  # a person's stop: only what is held after it stands against that
             _end_countdown(turn, event.owner)
-        _answer(turn, event.client, f"held for {mine:.0f} s: an earlier hold of yours lasts longer", done=True)
+        _answer(turn, event.client, f"held for {duration(mine)}: an earlier hold of yours lasts longer", done=True)
         return
     free = left(core, policy, key)
     seconds = wanted if event.uid == ROOT else min(wanted, mine + free)
@@ -65,8 +65,8 @@ def hold(turn: Turn, event: AskHold) -> None:
     granted = Hold(event.owner, event.reason, until, event.wall + seconds, event.uid, before + max(0.0, price - least))
     _charge(turn, key, price)
     _grant(turn, granted, seconds, ended=ended)
-    cut = "" if seconds == event.seconds else f" (you asked for {event.seconds:.0f} s, more than the limit allows)"
-    _answer(turn, event.client, f"held for {seconds:.0f} s{cut}", done=True)
+    cut = "" if seconds == event.seconds else f" (you asked for {duration(event.seconds)}, more than the limit allows)"
+    _answer(turn, event.client, f"held for {duration(seconds)}{cut}", done=True)
 
 
 def extend(turn: Turn, event: AskExtend) -> None:

@@ -268,10 +268,10 @@ def test_a_dry_run_finds_what_the_load_would_miss(stressed: Stressed) -> None:
 @pytest.mark.parametrize(
     ("option", "value", "allowed"),
     [
-        ("--duration", "0s", "0s is no time; allowed: more than 0s, such as 30s, 10m, 1h30m"),
-        ("--load", "0%", "0% is nothing; allowed: more than 0%, up to 100%"),
+        ("--duration", "0s", "0s is zero; allowed: more than 0s, such as 30s, 10m, 1h30m"),
+        ("--load", "0%", "0% is zero; allowed: more than 0%, up to 100%"),
         ("--load", "101%", "101% is not a share; allowed: more than 0%, up to 100%"),
-        ("--memory", "0", "0 is nothing; allowed: more than 0%, up to 100%"),
+        ("--memory", "0", "0 is zero; allowed: more than 0%, up to 100%"),
         ("--chunk", "1KiB", "1KiB is out of range; allowed: 1MiB to 1TiB, such as 512MiB"),
         ("--chunk", "2TiB", "2TiB is out of range; allowed: 1MiB to 1TiB, such as 512MiB"),
         ("--python", "", "it is empty; allowed: a program, such as /usr/bin/python3"),

@@ -92,7 +92,7 @@ def test_whoever_asks_reads_of_the_task_and_can_stop_no_machine_through_its_guar
     for action in ((), ("--action", "stop")):
         refused = agent.ask("stop", "--yes", *action)
         assert refused.returncode == 2
-        assert "this guard is job 1's, and stops no machine; nothing was done" in refused.stderr
+        assert "this guard belongs to job 1 and stops no machine; nothing was done" in refused.stderr
         assert "to end it now: `scancel 1`" in refused.stderr
     receipt = '{"scheduler":"Slurm","task":"1","show":"`sacct -j 1`"}'
     verified = agent.ask("stop", "--verify", receipt)

@@ -46,9 +46,9 @@ def test_one_user_does_not_use_up_the_holds_of_all(seconds: float, times: int) -
     for _ in range(times):
         world.hold(seconds, "eve", EVE)
         world.tick(QUIET, dt=min(seconds + 1.0, 24 * HOUR - 60.0))
-    assert said(world.hold(24 * HOUR, "bob", BOB)).message == f"held for {24 * HOUR:.0f} s"
-    for length in (1.0, HOUR, 24 * HOUR):
-        assert said(world.hold(length, "root", ROOT)).message == f"held for {length:.0f} s"
+    assert said(world.hold(24 * HOUR, "bob", BOB)).message == "held for 1d"
+    for length, spoken in ((1.0, "1s"), (HOUR, "1h"), (24 * HOUR, "1d")):
+        assert said(world.hold(length, "root", ROOT)).message == f"held for {spoken}"
 
 
 def test_one_users_sum_is_bounded_and_the_words_say_whose_it_is() -> None:
@@ -338,17 +338,17 @@ OTHERS = "only its owner, root and the agent's own user can end that"
 TALK = [
     ("hold", EVE, 0.0, False, "refused: a hold needs a time above 0"),
     ("hold", EVE, float("nan"), False, "refused: a hold needs a time above 0"),
-    ("hold", EVE, HOUR, True, "held for 3600 s"),
-    ("hold", EVE, HOUR, True, "held for 3600 s: an earlier hold of yours lasts longer"),
-    ("hold", EVE, 1.5 * HOUR, True, "held for 5400 s"),
+    ("hold", EVE, HOUR, True, "held for 1h"),
+    ("hold", EVE, HOUR, True, "held for 1h: an earlier hold of yours lasts longer"),
+    ("hold", EVE, 1.5 * HOUR, True, "held for 1h 30m"),
     ("release", BOB, 0.0, False, f"refused: you have no hold here; not ended: the hold of eve ({OTHERS})"),
-    ("hold", BOB, 30 * HOUR, True, "held for 86400 s (you asked for 108000 s, more than the limit allows)"),
+    ("hold", BOB, 30 * HOUR, True, "held for 1d (you asked for 1d 6h, more than the limit allows)"),
     ("release", ROOT, 0.0, False, f"refused: you have no hold here; not ended: the holds of eve, bob ({OTHERS})"),
     ("release", BOB, 0.0, True, f"released: the hold of bob; not ended: the hold of eve ({OTHERS})"),
     ("release", EVE, 0.0, True, "released: the hold of eve"),
     ("release", EVE, 0.0, True, "nothing was held"),
-    ("hold", EVE, HOUR, True, "held for 3600 s"),
-    ("hold", BOB, HOUR, True, "held for 3600 s"),
+    ("hold", EVE, HOUR, True, "held for 1h"),
+    ("hold", BOB, HOUR, True, "held for 1h"),
     ("release all", ROOT, 0.0, True, "released: the holds of eve, bob"),
     ("release all", ROOT, 0.0, True, "nothing was held"),
 ]
@@ -390,12 +390,12 @@ def test_a_user_who_used_up_the_own_share_hears_whose_it_is_and_for_how_long() -
         for _ in range(3):
             talk.append(said(world.hold(400.0, "somebody", uid)).message)
             until_over(world)
-    cut = "held for 200 s (you asked for 400 s, more than the limit allows)"
+    cut = "held for 3m 20s (you asked for 6m 40s, more than the limit allows)"
     assert talk == [
-        "held for 400 s", cut, _used("your", "10m"),
-        "held for 300 s (you asked for 400 s, more than the limit allows)", *[_used("all users'", "15m")] * 5,
+        "held for 6m 40s", cut, _used("your", "10m"),
+        "held for 5m (you asked for 6m 40s, more than the limit allows)", *[_used("all users'", "15m")] * 5,
     ]  # fmt: skip
-    assert said(world.hold(400.0, "root", ROOT)).message == "held for 400 s"
+    assert said(world.hold(400.0, "root", ROOT)).message == "held for 6m 40s"
 
 
 def _used(whose: str, limit: str) -> str:

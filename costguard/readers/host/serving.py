@@ -92,7 +92,7 @@ class Serving:
         try:
             address, port, path = parts(url)
         except ValueError:
-            self._wrong = "a page in senses.serving.urls is no http address of this machine"
+            self._wrong = "a page in senses.serving.urls is not an http address of this machine"
         else:
             self._named[url] = self._door(address, port, path, expected=False)
 

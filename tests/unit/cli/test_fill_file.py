@@ -134,7 +134,7 @@ def test_options_for_nothing_are_refused_in_a_file_too(file: Path) -> None:
 def test_with_a_file_the_work_is_that_of_the_file(file: Path, word: str) -> None:
     """What the command line says about one command belongs to none of it."""
     file.write_text(WORK)
-    assert "the work is that of the file" in CliRunner().invoke(main, ["fill", "-c", str(file), word]).stderr
+    assert "the work comes from the file" in CliRunner().invoke(main, ["fill", "-c", str(file), word]).stderr
 
 
 VALUES = st.recursive(

@@ -493,7 +493,7 @@ def test_no_other_address_is_taken(tmp_path: Path, url: str) -> None:
     with pytest.raises(ValueError, match="this machine"):
         parts(url)
     sight = World(tmp_path, urls=(url,)).look()
-    assert sight.unknown == "a page in senses.serving.urls is no http address of this machine"
+    assert sight.unknown == "a page in senses.serving.urls is not an http address of this machine"
 
 
 def test_the_clock_may_stand_or_leap(world: World, serve: Serve) -> None:
