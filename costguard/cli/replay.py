@@ -9,18 +9,23 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from costguard.cli.answer import emit
+from costguard.cli.answer import emit, printable
 from costguard.cli.examples import examples
 from costguard.errors import CostguardError
 from costguard.money import given
 
 if TYPE_CHECKING:
+    from costguard.config.load import LoadedConfiguration
     from costguard.engine.policy import Policy
+    from costguard.replay.run import Ignored
     from costguard.replay.show import PolicyRun
     from costguard.replay.trace import Recording
 
 NEXT_SETTING = re.compile(r"[\s,;]+(?=[a-z_]+(?:\.[a-z_]+)*\s*=)")
 """Between two settings: ``grace=5m, kill_duration=2h``."""
+
+PRICE_SETTINGS = ("price_per_hour", "currency")
+"""The options that ``--price`` stands for."""
 
 MANY = 20
 """With more machines the time line is left out."""
@@ -30,10 +35,11 @@ BIG_BYTES = 4 << 20
 
 
 class NamedPolicy(NamedTuple):
-    """A policy and its label."""
+    """A policy and its label; ``ignored``: what of recorded senses does not count under it."""
 
     label: str
     policy: "Policy"
+    ignored: "Ignored"
 
 
 @click.command(
@@ -97,25 +103,36 @@ def command(
     be compressed with gzip. Nothing is stopped: every policy is replayed in dry run.
     """
     from costguard.replay import show
+    from costguard.replay.caveats import caveats
     from costguard.replay.formats import files
     from costguard.replay.formats.table import Options
 
     base: dict[str, object] = {"config": config, "preset": preset, "set": [*assignments, *_priced(price)]}
-    policies = [_policy(spec, base) for spec in specs] or [NamedPolicy(preset or "the configuration", _load(base))]
+    policies = [_policy(spec, base, priced=price is not None) for spec in specs] or [
+        _load(preset or "the configuration", base)
+    ]
     with files.uncollected(), _progress(names, len(policies)) as (reading, deciding):
         recording = files.read_all(names, Options(machine, columns, scale), reader, reading)
         for note in recording.notes:
-            click.echo(f"note: {note}", err=True)
+            click.echo(printable(f"note: {note}"), err=True)
         read = not no_timeline and (as_json or len(recording.traces) <= MANY)
         results = _decide(recording, _distinct(policies), deciding, every_sample=every_sample, read=read)
-    notes = [*show.warnings(results)]
+    notes = [*caveats(results), *_unheeded(recording, policies)]
     for note in notes:
-        click.echo(f"warning: {note}", err=True)
+        click.echo(printable(f"warning: {note}"), err=True)
     if as_json:
         emit("replay", show.as_json(names, recording, results, [*recording.notes, *notes], timeline=not no_timeline))
         return
     for line in _report(_title(names), recording, results, timeline=not no_timeline):
-        click.echo(line)
+        click.echo(printable(line))
+
+
+def _unheeded(recording: "Recording", policies: "Sequence[NamedPolicy]") -> Iterator[str]:
+    """The senses of the recording that a policy has switched off."""
+    recorded = {veto.source for trace in recording.traces for seen in trace.vetoes for veto in seen.vetoes}
+    for named in policies:
+        if off := sorted(recorded & named.ignored.senses):
+            yield f"{named.label}: {', '.join(off)} recorded, but switched off here, so what was seen keeps nothing up"
 
 
 def _priced(price: str | None) -> list[str]:
@@ -151,15 +168,19 @@ def _decide(
     from costguard.replay.show import PolicyRun
 
     traces = recording.traces
-    found = compare(traces, [named.policy for named in policies], progress, every_sample=every_sample, read=read)
+    rules, ignored = [named.policy for named in policies], [named.ignored for named in policies]
+    found = compare(traces, rules, progress, ignored=ignored, every_sample=every_sample, read=read)
     return [
-        PolicyRun(label, trace, *found[i, j]) for i, trace in enumerate(traces) for j, (label, _) in enumerate(policies)
+        PolicyRun(named.label, trace, *found[i, j])
+        for i, trace in enumerate(traces)
+        for j, named in enumerate(policies)
     ]
 
 
 def _report(title: str, recording: "Recording", results: "Sequence[PolicyRun]", *, timeline: bool) -> Iterator[str]:
     from costguard.replay import show
     from costguard.replay.levels import Levels
+    from costguard.replay.picture import picture
 
     yield from show.heading(title, recording)
     labels = list(dict.fromkeys(result.label for result in results))
@@ -174,7 +195,7 @@ def _report(title: str, recording: "Recording", results: "Sequence[PolicyRun]", 
         yield f"(no time line for {len(recording.traces)} machines; --json has them)"
     if single and sys.stdout.encoding.lower().startswith("utf"):
         yield ""
-        yield from show.picture(Levels(recording.traces[0]), results[:8])
+        yield from picture(Levels(recording.traces[0]), results[:8])
     yield "\nWhat happened next (dry run: nothing was stopped)"
     yield from show.table(results)
     yield from show.fleet_words(results)
@@ -186,40 +207,52 @@ def _report(title: str, recording: "Recording", results: "Sequence[PolicyRun]", 
 # -- policies ------------------------------------------------------------------------------------------------
 
 
-def _policy(spec: str, base: dict[str, object]) -> NamedPolicy:
-    """One ``--policy``: a file, a preset, or settings, on top of the other options."""
+def _policy(spec: str, base: dict[str, object], *, priced: bool) -> NamedPolicy:
+    """One ``--policy``: a file, a preset, or settings, on top of the other options. ``priced``: these name a price."""
     from costguard.config.load import ConfigurationError
 
     try:
-        return _understood(spec, base)
+        return _understood(spec, base, priced=priced)
     except ConfigurationError as error:
         message = "\n  ".join([f"the policy {spec!r} cannot be replayed:", *error.problems])
         raise CostguardError(message, "`costguard config show` lists all options") from None
 
 
-def _understood(spec: str, base: dict[str, object]) -> NamedPolicy:
+def _understood(spec: str, base: dict[str, object], *, priced: bool) -> NamedPolicy:
     if spec.startswith("preset:"):
-        return NamedPolicy(spec, _load({**base, "preset": spec.removeprefix("preset:")}))
+        return _load(spec, {**base, "preset": spec.removeprefix("preset:")})
     if "=" in spec:
-        given = base["set"]
+        given, own = base["set"], NEXT_SETTING.split(spec.strip())
         assert isinstance(given, list)  # built in command()
-        return NamedPolicy(spec, _load({**base, "set": [*given, *NEXT_SETTING.split(spec.strip())]}))
+        if priced and any(setting.partition("=")[0].strip() in PRICE_SETTINGS for setting in own):
+            raise click.UsageError(f"the policy {spec!r} names a price, and so does --price; allowed: one of them")
+        return _load(spec, {**base, "set": [*given, *own]})
     if not os.path.exists(spec):
         hint = "a policy is a file.toml, preset:NAME, or settings such as kill_duration=2h"
         raise CostguardError(f"the policy {spec!r} is not a file", hint)
-    return NamedPolicy(os.path.basename(spec), _load({**base, "config": spec}))
+    return _load(os.path.basename(spec), {**base, "config": spec})
 
 
-def _load(arguments: dict[str, object]) -> "Policy":
+def _load(label: str, arguments: dict[str, object]) -> NamedPolicy:
     from costguard.config.effective import policy
     from costguard.config.load import load
     from costguard.engine.policy import Policy
 
     # a replay runs nothing, so a preset whose action is a command needs none; its mode is dry-run
     given = [*_list(arguments["set"]), "actions.command.run=true"]
-    fields = policy(load({**arguments, "mode": "dry-run", "set": given}, os.environ).settings)
+    loaded = load({**arguments, "mode": "dry-run", "set": given}, os.environ)
+    fields = policy(loaded.settings)
     allowed = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
-    return Policy(**allowed)  # type: ignore[arg-type]  # the validated configuration has the types that Policy names
+    rules = Policy(**allowed)  # type: ignore[arg-type]  # the validated configuration has the types that Policy names
+    return NamedPolicy(label, rules, _ignored(loaded))
+
+
+def _ignored(loaded: "LoadedConfiguration") -> "Ignored":
+    """Senses that the configuration switches off, and those that need not see; what nobody wrote is as it was recorded."""
+    from costguard.config.effective import switched_off, unneeded
+    from costguard.replay.run import Ignored
+
+    return Ignored(switched_off(loaded), unneeded(loaded))
 
 
 def _list(value: object) -> list[object]:
@@ -230,7 +263,7 @@ def _distinct(policies: Sequence[NamedPolicy]) -> list[NamedPolicy]:
     """Two policies of one name are numbered."""
     labels = [named.label for named in policies]
     return [
-        named if labels.count(named.label) == 1 else NamedPolicy(f"{named.label} ({number})", named.policy)
+        named if labels.count(named.label) == 1 else named._replace(label=f"{named.label} ({number})")
         for number, named in enumerate(policies, 1)
     ]
 

@@ -1,5 +1,7 @@
 """The effective configuration: plain JSON values, as the guard gets them."""
 
+from typing import Any
+
 from costguard import __version__
 from costguard.config.load import LoadedConfiguration
 from costguard.config.plug_ins import CLOUDS, TASKS
@@ -48,7 +50,7 @@ def notify(settings: Settings, wanted: bool) -> dict[str, object]:
     return found
 
 
-def senses(settings: Settings, wanted: bool = True) -> dict[str, object]:
+def senses(settings: Settings, wanted: bool = True) -> dict[str, Any]:
     """What the host reader looks for; ``hatch`` on a sense: what it sees blocks every stop.
 
     For a task only if ``wanted``: other activity on a machine of several tasks says nothing about this one.
@@ -60,6 +62,25 @@ def senses(settings: Settings, wanted: bool = True) -> dict[str, object]:
     for row in SENSES:
         found[row.name]["hatch"] = hatches(row, found[row.name])
     return found
+
+
+def switched_off(loaded: LoadedConfiguration) -> frozenset[str]:
+    """The senses that somebody, a preset, or a guarded task has switched off; not those that are off as long as nobody asks."""
+    found = senses(loaded.settings, "senses.enabled" in loaded.written)
+    by_default = {row.name for row in SENSES if not row.enabled}
+    off = {row.name for row in SENSES if not (found["enabled"] and found[row.name]["enabled"])}
+    written = {name for name in by_default if f"senses.{name}.enabled" in loaded.written}
+    return frozenset(off if not found["enabled"] else off - (by_default - written))
+
+
+def unneeded(loaded: LoadedConfiguration) -> frozenset[str]:
+    """The senses of which somebody wrote that they need not see everything."""
+    found = loaded.settings.senses.model_dump()
+    return frozenset(
+        row.name
+        for row in SENSES
+        if f"senses.{row.name}.required" in loaded.written and not found[row.name]["required"]
+    )
 
 
 def _guards_task(settings: Settings) -> bool:

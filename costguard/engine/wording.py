@@ -79,6 +79,7 @@ class ActionWording(NamedTuple):
     none: str = "nothing is stopped"
     no: str = "no stop"
     ends_bill: bool = False  # it is meant to end the bill of the machine
+    bill_is_yours: bool = False  # whether a bill ends with it depends on what the owner makes of it
     begins: str = "{} has begun to stop"  # the first that is seen of it
     not_done: str = "the machine began to stop but has not stopped"
     accepted_then: str = ""  # who knows the outcome of a request that was accepted
@@ -112,6 +113,7 @@ _COMMAND = ActionWording(
     subject="{}: the configured command",
     none="the command is not run",
     no="no command",
+    bill_is_yours=True,
     begins="{}: the command has started",
     not_done="the command started but has not finished",
     in_doubt="See whether the command ran, and what it did.",
@@ -128,6 +130,7 @@ _END_PROCESS = ActionWording(
     subject="{}: costguard",
     none="costguard does not exit",
     no="no exit of costguard",
+    bill_is_yours=True,
     begins="{}: costguard has begun to exit",
     not_done="costguard began to exit but has not exited",
     in_doubt="See whether costguard still runs.",
@@ -208,3 +211,9 @@ def wording_of(action: str, *, in_task: bool = False) -> ActionWording:
     if in_task and action not in MACHINE_ACTIONS and wording.guarded is MACHINE:
         return wording._replace(guarded=TASK)
     return wording
+
+
+def may_end_bill(action: str) -> bool:
+    """Whether the bill of the machine ends with this action, by itself or by what the owner makes of it."""
+    wording = wording_of(action)
+    return wording.ends_bill or wording.bill_is_yours

@@ -10,7 +10,7 @@ from costguard.replay.levels import Levels, Tables
 from costguard.replay.outline import is_plain, outline
 from costguard.replay.pool import parts, shared
 from costguard.replay.prevented import Prevented, prevented
-from costguard.replay.run import Walked, policy_for, walk
+from costguard.replay.run import EVERYTHING_COUNTS, Ignored, Walked, policy_for, walk
 from costguard.replay.summary import Tally, account, account_of
 from costguard.replay.trace import Trace
 
@@ -39,12 +39,14 @@ def compare(
     policies: Sequence[Policy],
     progress: Callable[[float], None],
     *,
+    ignored: Sequence[Ignored] = (),
     every_sample: bool = False,
     read: bool = True,
     processes: int | None = None,
 ) -> dict[Key, ComparedPolicy]:
     """Every policy on every machine. ``progress`` gets the share that is done, from 0 to 1.
 
+    ``ignored``: for each policy what of the recorded senses does not count; nothing, unless given.
     ``read``: the caller reads the decisions, so the engine makes every one; else they are only counted, which is much faster.
     ``processes``: how many share the work; by default as many as are worth it.
     """
@@ -58,7 +60,7 @@ def compare(
 
     def lot(part: int) -> dict[Key, ComparedPolicy]:
         mine = [key for place, key in enumerate(keys) if owner(key, place) == part]
-        setup = _ReplaySetup(policies, every_sample=every_sample, read=read or every_sample)
+        setup = _ReplaySetup(policies, ignored, every_sample=every_sample, read=read or every_sample)
         return _decide(traces, setup, mine, progress if part == 0 else _nobody)
 
     found: dict[Key, ComparedPolicy] = {}
@@ -80,20 +82,23 @@ def _alike(policies: Sequence[Policy]) -> list[int]:
 class _ReplaySetup:
     """How the policies are replayed: everything that does not depend on the machine, worked out once."""
 
-    def __init__(self, policies: Sequence[Policy], *, every_sample: bool, read: bool) -> None:
+    def __init__(
+        self, policies: Sequence[Policy], ignored: Sequence[Ignored], *, every_sample: bool, read: bool
+    ) -> None:
         self._policies = policies
+        self._ignored = ignored or [EVERYTHING_COUNTS] * len(policies)
         self._every_sample = every_sample
         self._read = read
         self._rules: dict[tuple[int, float], Rules | None] = {}
 
     def replay(self, j: int, levels: Levels, progress: Callable[[int], None]) -> ComparedPolicy:
         """One policy on one machine."""
-        policy = self._policies[j]
+        policy, ignored = self._policies[j], self._ignored[j]
         if (rules := self._plain(j, levels.trace)) and (found := outline(levels, rules, policy.interval)):
-            return ComparedPolicy(rules.policy, account_of(levels.times, found, levels.holes(rules.gap)), None)
-        walked = walk(levels, policy, every_sample=self._every_sample, progress=progress)
+            return ComparedPolicy(rules.policy, account_of(levels, found, rules), None)
+        walked = walk(levels, policy, ignored=ignored, every_sample=self._every_sample, progress=progress)
         found_by = account(levels, walked)
-        spared = prevented(levels, policy, found_by.stops, every_sample=self._every_sample)
+        spared = prevented(levels, policy, found_by.stops, ignored=ignored, every_sample=self._every_sample)
         return ComparedPolicy(walked.policy, found_by, walked, spared)
 
     def _plain(self, j: int, trace: Trace) -> Rules | None:

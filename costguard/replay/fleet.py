@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from costguard.engine.words import date, duration, several
-from costguard.replay.summary import ReplaySummary, Stop, total
+from costguard.replay.summary import HOUR, ReplaySummary, Stop, total
 
 MONTH = 30 * 24.0
 """Hours."""
@@ -12,7 +12,7 @@ MONTH = 30 * 24.0
 SHOWN = 10
 """Machines, and wrong stops, that are shown to people; programs get all of them."""
 
-RATES = ("warnings", "stops", "in_doubt", "back_within_hour", "back_ever", "recovered")
+RATES = ("warnings", "stops", "in_doubt", "back_within_hour", "back_ever", "in_doubt_ever", "recovered")
 """What is given for a machine and month."""
 
 
@@ -37,10 +37,15 @@ class Wrong(NamedTuple):
         return self.back - self.at
 
 
-def rates(summary: ReplaySummary) -> dict[str, float | None]:
-    """The numbers of all machines together for a machine and month; None where nothing was recorded."""
-    months = summary.hours / MONTH
-    return {name: getattr(summary, name) / months if months > 0 else None for name in RATES}
+def seen_hours(summary: ReplaySummary) -> float:
+    """For how long something was recorded: holes dilute no rate."""
+    return summary.hours - summary.holes
+
+
+def rates(summary: ReplaySummary) -> dict[str, float]:
+    """The numbers of all machines together for a machine and month; none where nothing was recorded."""
+    months = seen_hours(summary) / MONTH
+    return {name: getattr(summary, name) / months for name in RATES} if months > 0 else {}
 
 
 def hit_most(machines: Sequence[MachineSummary]) -> list[MachineSummary]:
@@ -66,8 +71,8 @@ def facts(machines: Sequence[MachineSummary]) -> dict[str, object]:
     """Everything for programs."""
     summary = total(machine.summary for machine in machines)
     return {
-        "machine_months": summary.hours / MONTH,
-        "per_machine_month": rates(summary),
+        "machine_months": seen_hours(summary) / MONTH,
+        "per_machine_month": rates(summary) or dict.fromkeys(RATES),
         "hit_most": [
             {
                 "machine": machine.name,
@@ -88,7 +93,9 @@ def words(machines: Sequence[MachineSummary], under: str) -> Iterator[str]:
     """The machines that are hit most, and the wrong stops, for people; ``under`` names the policy where there are several."""
     hit, wrong = hit_most(machines), wrong_stops(machines)
     if not hit:
-        yield f"\nNo stop{under} was followed by work"
+        unseen = total(machine.summary for machine in machines).unseen_within_hour
+        but = f"; {several(unseen, 'stop')} cannot be judged, the hour after was not recorded whole" if unseen else ""
+        yield f"\nNo stop{under} was followed by work while it was recorded{but}"
         return
     yield f"\nMachines with the most wrong stops{under}{_of(len(hit))}"
     width = max(len(machine.name) for machine in hit[:SHOWN])
@@ -97,7 +104,7 @@ def words(machines: Sequence[MachineSummary], under: str) -> Iterator[str]:
         doubt = f", {summary.in_doubt} more in doubt" if summary.in_doubt else ""
         yield (
             f"{machine.name:<{width}}  work came back after {summary.back_ever} of {several(summary.stops, 'stop')}{doubt}, "
-            f"in {summary.hours / 24:.1f} days"
+            f"in {duration(seen_hours(summary) * HOUR)} of recording"
         )
     if wrong:
         yield f"\nWrong stops{under}, and when work came back{_of(len(wrong), 'soonest first')}"

@@ -26,7 +26,7 @@ YES, BLOCKED, NO = "yes", "blocked", "no"
 
 
 class Mark(NamedTuple):
-    """A decision without its words; the fields are those of `costguard.replay.run.Decision`."""
+    """A decision without its words; the fields are those of `costguard.replay.run.TimelineEntry`."""
 
     tick: int
     wall: float
@@ -297,7 +297,8 @@ class _Sketch:
         late = at > self._due() + stale(self._rules.policy.grace)
         if standing == NO or (late and standing == BLOCKED):
             self._phase = WATCHING
-            self.marks.append(Mark(tick, wall, "cancelled", between))
+            in_doubt = between or (hole and self._due() < at)
+            self.marks.append(Mark(tick - 1 if in_doubt and hole else tick, wall, "cancelled", in_doubt))
         elif late:
             self._warn(self._reason, at, wall, tick)
         elif standing == YES and at + EPSILON_SECONDS >= self._due():

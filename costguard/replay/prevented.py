@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from costguard.engine.policy import Policy
 from costguard.replay.levels import Levels
-from costguard.replay.run import walk
+from costguard.replay.run import EVERYTHING_COUNTS, Ignored, Walked, walk
 from costguard.replay.summary import HOUR, Stop, account
 
 
@@ -23,15 +23,23 @@ class Prevented(NamedTuple):
 
 
 def prevented(
-    levels: Levels, policy: Policy, stops: Sequence[Stop], *, every_sample: bool = False
+    levels: Levels,
+    policy: Policy,
+    stops: Sequence[Stop],
+    *,
+    ignored: Ignored = EVERYTHING_COUNTS,
+    every_sample: bool = False,
 ) -> tuple[Prevented, ...]:
-    """The stops that each sense of the recording prevented; ``stops`` are those with all senses."""
-    names = sorted({veto.source for seen in levels.trace.vetoes for veto in seen.vetoes})
-    return tuple([_of(name, levels, policy, stops, every_sample=every_sample) for name in names])
+    """The stops that each sense of the recording prevented; ``stops`` are those with all that are not ``ignored``."""
+    names = sorted({veto.source for seen in levels.trace.vetoes for veto in seen.vetoes} - ignored.senses)
+    found = []
+    for name in names:
+        walked = walk(levels, policy, ignored=ignored.and_without(name), every_sample=every_sample)
+        found.append(_of(name, levels, walked, stops))
+    return tuple(found)
 
 
-def _of(name: str, levels: Levels, policy: Policy, stops: Sequence[Stop], *, every_sample: bool) -> Prevented:
-    walked = walk(levels, policy, without=name, every_sample=every_sample)
+def _of(name: str, levels: Levels, walked: Walked, stops: Sequence[Stop]) -> Prevented:
     slack, right, wrong, hours = walked.policy.interval, 0, 0, 0.0
     for stop in account(levels, walked).stops:
         later = next((with_it.wall for with_it in stops if with_it.wall >= stop.wall - slack), None)

@@ -36,8 +36,8 @@ PROGRESS_EVERY = 2048
 class TimelineEntry(NamedTuple):
     """One line of the time line. ``tick`` is the position in the trace at or before it, ``wall`` its date.
 
-    ``in_doubt``: a countdown that ended between two samples was cancelled by the later one; whether work began before or
-    after its end, the recording does not say.
+    ``in_doubt``: a countdown that ended between two samples, or in a hole, was cancelled by the later one; whether work began
+    before or after its end, the recording does not say.
     """
 
     tick: int
@@ -46,6 +46,24 @@ class TimelineEntry(NamedTuple):
     state: str
     sentence: str
     in_doubt: bool = False
+
+
+class Ignored(NamedTuple):
+    """What recorded senses saw that does not count: all of the ``senses``, of others only that they could not see (``blind``)."""
+
+    senses: frozenset[str] = frozenset()
+    blind: frozenset[str] = frozenset()
+
+    def counts(self, veto: Veto) -> bool:
+        """Whether something that a sense saw keeps the machine up."""
+        return veto.source not in self.senses and not (veto.unknown and veto.source in self.blind)
+
+    def and_without(self, sense: str) -> "Ignored":
+        """One sense less."""
+        return self._replace(senses=self.senses | {sense})
+
+
+EVERYTHING_COUNTS = Ignored()
 
 
 class Walked(NamedTuple):
@@ -67,12 +85,12 @@ def walk(
     levels: Levels,
     policy: Policy,
     *,
-    without: str = "",
+    ignored: Ignored = EVERYTHING_COUNTS,
     every_sample: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Walked:
-    """Decide on a whole trace. The first sample counts as the boot of the machine. ``without``: as if there were no such sense."""
-    walker = _Walker(levels, policy_for(policy, levels.trace), policy.interval, without)
+    """Decide on a whole trace. The first sample counts as the boot of the machine."""
+    walker = _Walker(levels, policy_for(policy, levels.trace), policy.interval, ignored)
     count, k, turns = len(levels.times), 0, 0
     while k < count:
         walker.between(k)
@@ -90,7 +108,7 @@ def walk(
 
 
 class _Walker:
-    def __init__(self, levels: Levels, policy: Policy, look: float, without: str) -> None:
+    def __init__(self, levels: Levels, policy: Policy, look: float, ignored: Ignored) -> None:
         self.levels = levels
         self.trace = levels.trace
         self.times = levels.times
@@ -104,7 +122,7 @@ class _Walker:
         self.state = step(state, Devices(0.0, self.trace.devices), policy).state
         self.look_ahead = LookAhead(levels, self.rules)
         self._seen = [
-            (seen.wall, tuple([veto for veto in seen.vetoes if veto.source != without])) for seen in levels.trace.vetoes
+            (seen.wall, tuple([veto for veto in seen.vetoes if ignored.counts(veto)])) for seen in levels.trace.vetoes
         ]
         self._changes: list[list[int]] = []
         self._unarmed: list[int] = []
@@ -126,13 +144,29 @@ class _Walker:
         if at - due > self.look and at - state.at <= self.rules.gap:
             first = len(self.decisions)
             self._ask(k, self._wall(due), k - 1)
-            self.decisions[first:] = [
-                decision._replace(in_doubt=decision.kind == "cancelled") for decision in self.decisions[first:]
-            ]
+            self._doubt(first, k)
 
     def tick(self, k: int) -> None:
         """Ask the engine about one sample."""
+        in_hole, first = self._ends_in_hole(k), len(self.decisions)
         self._ask(k, self.times[k], k)
+        if in_hole:
+            self._doubt(first, k)
+
+    def _ends_in_hole(self, k: int) -> bool:
+        """Whether a countdown ends in a hole before sample ``k``: nobody knows what a guard would have seen there."""
+        state, core = self.state, self.state.core
+        if core.phase != WARNING or core.incident is None or core.incident.warned is None:
+            return False
+        at = self.times[k] - self.start
+        return at - state.at > self.rules.gap and due_at(core, self.rules) < at
+
+    def _doubt(self, first: int, k: int) -> None:
+        """The cancellations since then are in doubt, and belong to the time before sample ``k``."""
+        self.decisions[first:] = [
+            decision._replace(in_doubt=True, tick=k - 1) if decision.kind == "cancelled" else decision
+            for decision in self.decisions[first:]
+        ]
 
     def _ask(self, k: int, wall: float, tick: int) -> None:
         """Ask the engine, tell it that people got its messages, note what it decided."""
@@ -158,13 +192,12 @@ class _Walker:
 
     def _note(self, k: int, wall: float, before: State, done: Step) -> None:
         old, new = before.core, done.state.core
-        kinds = [kind for effect in done.effects if (kind := _kind(effect))]
-        if before.core.signals.work is None:
-            kinds.insert(0, "begin")
+        kinds = ["begin"] if before.core.signals.work is None else []
         if old.phase == DONE and new.phase != DONE:
-            kinds.insert(0, "work")
+            kinds.append("work")
         if new.signals.armed_at is not None and old.signals.armed_at is None:
-            kinds.insert(0, "armed")
+            kinds.append("armed")
+        kinds += [kind for effect in done.effects if (kind := _kind(effect))]
         if kinds:
             sentence = done.sentence
             self.decisions += [TimelineEntry(k, wall, kind, sentence.word, str(sentence)) for kind in kinds]

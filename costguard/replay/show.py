@@ -1,39 +1,23 @@
-"""A replay as people read it: the time line, the numbers side by side, and a picture of the load."""
+"""A replay as people and programs read it: the time line, and the numbers side by side."""
 
 import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from costguard.engine.observation import Known
 from costguard.engine.policy import Policy
 from costguard.engine.words import date_and_second, duration, several
 from costguard.money import Rate, rate
 from costguard.replay import fleet
-from costguard.replay.levels import Levels
 from costguard.replay.prevented import Prevented
 from costguard.replay.run import TimelineEntry, Walked
-from costguard.replay.summary import ReplaySummary, Tally, total
+from costguard.replay.summary import HOUR, ReplaySummary, Tally, total
 from costguard.replay.trace import Recording, Trace
-
-SPARKS = "▁▂▃▄▅▆▇█"
-STOPPED, NOT_SEEN = "■", "·"
-
-WIDTH = 72
-"""Marks in a line of the picture."""
-
-SLOTS = (60.0, 300.0, 600.0, 900.0, 1800.0, 3600.0, 7200.0)
-"""The lengths of time that one mark may stand for, in seconds."""
-
-LOOKS = 24
-"""Samples that are looked at for one mark."""
-
-TOO_COARSE = 10
-"""Samples of a window below which short work is easily missed."""
 
 COLUMNS = 4
 """Policies that are shown side by side; more get a line each."""
 
 Row = tuple[str, "list[str]"]
+Prices = dict[str, Rate | None]
 
 
 class PolicyRun(NamedTuple):
@@ -63,40 +47,20 @@ def heading(name: str, recording: Recording) -> Iterator[str]:
     spans = [trace.times[-1] - trace.times[0] for trace in traces]
     if len(traces) == 1:
         trace = traces[0]
+        ends = (trace.times[0], trace.times[-1])
+        zones = " and ".join(dict.fromkeys(time.strftime("%Z", time.localtime(wall)) for wall in ends))
         yield (
             f"{name}: {several(len(trace.devices), 'GPU')}, {several(recording.rows, 'row')}, "
-            f"{date_and_second(trace.times[0])} to {date_and_second(trace.times[-1])} ({duration(spans[0])}), a sample every {trace.interval:g} s; times are local, {time.strftime('%Z')}"
+            f"{date_and_second(ends[0])} to {date_and_second(ends[1])} ({duration(spans[0])}), "
+            f"a sample every {step(trace.interval)}; times are local, {zones}"
         )
     else:
         yield f"{name}: {several(len(traces), 'machine')}, {several(recording.rows, 'row')}, {sum(spans) / 3600:.0f} machine-hours"
 
 
-def warnings(results: Sequence[PolicyRun]) -> Iterator[str]:
-    """Reasons why the numbers are worth less than they look."""
-    seen: set[tuple[str, str]] = set()
-    for result in results:
-        policy, interval = result.policy, result.trace.interval
-        window = policy.kill_duration
-        if interval > policy.grace > 0 and (result.label, "grace") not in seen:
-            seen.add((result.label, "grace"))
-            yield (
-                f"{result.label}: a sample every {interval:g} s is too coarse for a warning of {duration(policy.grace)}: "
-                "work in a sample may have begun before the countdown ended or after the stop, so stops are a range"
-            )
-        if interval > window / TOO_COARSE and (result.label, "coarse") not in seen:
-            seen.add((result.label, "coarse"))
-            yield (
-                f"{result.label}: a sample every {interval:g} s is too coarse for a window of {duration(window)}: "
-                "short work between two samples is missed, so stops and recovered hours are overstated"
-            )
-        if (message := never_stops(policy)) and (result.label, message) not in seen:
-            seen.add((result.label, message))
-            yield f"{result.label}: {message}"
-
-
-def never_stops(policy: Policy) -> str:
-    """Why this policy can never stop anything; empty where it can."""
-    return f"no stop is possible under the administrator's hold ({policy.admin_hold})" if policy.admin_hold else ""
+def step(seconds: float) -> str:
+    """The time between two samples."""
+    return f"{seconds:.4g} s" if seconds < HOUR else duration(seconds)
 
 
 def line(decision: TimelineEntry, machine: str = "") -> str:
@@ -120,23 +84,22 @@ def rate_of(policy: Policy) -> Rate | None:
 
 
 def _money(hours: float, price: Rate | None) -> str:
-    return f", {price.words(hours * 3600.0)}" if price else ""
+    return f", {price.words(hours * HOUR)}" if price else ""
 
 
 def _per_month(summary: ReplaySummary) -> list[tuple[str, str]]:
     """The mean of several machines: what came of it on one of them in a month."""
     found = fleet.rates(summary)
-    stops, back, doubt, recovered = (found[name] for name in ("stops", "back_ever", "in_doubt", "recovered"))
-    if summary.machines < 2 or stops is None or back is None or doubt is None or recovered is None:
+    if summary.machines < 2 or not found:
         return []
 
-    def until(sure: float) -> str:
+    def until(sure: float, doubt: float) -> str:
         return f"{sure:.2f} to {sure + doubt:.2f}" if doubt else f"{sure:.2f}"
 
     return [
-        ("per machine and month: stops", until(stops)),
-        ("  work came back", until(back)),
-        ("  hours recovered", _hours(recovered)),
+        ("per machine and month: stops", until(found["stops"], found["in_doubt"])),
+        ("  work came back", until(found["back_ever"], found["in_doubt_ever"])),
+        ("  hours recovered", _hours(found["recovered"])),
     ]
 
 
@@ -153,22 +116,22 @@ def fleet_words(results: Sequence[PolicyRun]) -> Iterator[str]:
 
 def _rows(summary: ReplaySummary, price: Rate | None) -> list[tuple[str, str]]:
     share = f" ({summary.share * 100:.0f} % of idle)" if summary.share is not None else ""
+    holes = f" ({_hours(summary.holes)} of it holes)" if summary.holes else ""
+    unseen = f" ({summary.unseen_within_hour} not seen for it)" if summary.unseen_within_hour else ""
+    clean, torn = summary.recovered_clean, summary.recovered_interrupted
     return [
-        ("recorded", _hours(summary.hours)),
+        ("recorded", _hours(summary.hours) + holes),
         ("idle", _hours(summary.idle) + _money(summary.idle, price)),
         ("work", _hours(summary.work)),
         ("unknown", _hours(summary.unknown)),
         ("warnings", str(summary.warnings)),
         ("cancelled", str(summary.cancelled) + (f" ({summary.in_doubt} in doubt)" if summary.in_doubt else "")),
         ("stops", _range(summary.stops, summary.in_doubt)),
-        ("work came back within an hour", _range(summary.back_within_hour, summary.in_doubt_within_hour)),
-        ("work came back at all", _range(summary.back_ever, summary.in_doubt)),
-        ("hours recovered", _hours(summary.recovered) + _money(summary.recovered, price) + share),
-        ("  clean, nothing came back", _hours(summary.recovered_clean) + _money(summary.recovered_clean, price)),
-        (
-            "  work was interrupted",
-            _hours(summary.recovered_interrupted) + _money(summary.recovered_interrupted, price),
-        ),
+        ("work came back within an hour", _range(summary.back_within_hour, summary.in_doubt_within_hour) + unseen),
+        ("work came back at all", _range(summary.back_ever, summary.in_doubt_ever)),
+        ("hours recovered", _hours(summary.recovered) + _money(summary.counted, price) + share),
+        ("  clean, nothing came back", _hours(clean) + _money(summary.counted_clean, price)),
+        ("  work was interrupted", _hours(torn) + _money(summary.counted_interrupted, price)),
         *_per_month(summary),
     ]
 
@@ -183,6 +146,17 @@ def table(results: Sequence[PolicyRun]) -> Iterator[str]:
     yield from _upright(sums, prices) if len(sums) <= COLUMNS else _flat(sums, prices)
     for source in dict.fromkeys(price.source for price in prices.values() if price):
         yield f"money: {source}"
+    yield from _limits(results, sums, prices)
+
+
+def _limits(results: Sequence[PolicyRun], sums: dict[str, ReplaySummary], prices: Prices) -> Iterator[str]:
+    """For how long a stop counts as money at most, where that is less than the hours that are shown."""
+    limits = {result.label: result.policy.saving_limit for result in results}
+    cut = [
+        label for label, summary in sums.items() if prices[label] and 0.0 < summary.counted < summary.recovered - 1e-9
+    ]
+    for limit in dict.fromkeys(limits[label] for label in cut):
+        yield f"money: of each stop at most {duration(limit or 0.0)} count as saved (saving_limit)"
 
 
 def senses(results: Sequence[PolicyRun]) -> Iterator[str]:
@@ -209,9 +183,6 @@ def _by_sense(results: Sequence[PolicyRun]) -> dict[tuple[str, str], Prevented]:
     return found
 
 
-Prices = dict[str, Rate | None]
-
-
 def _upright(sums: dict[str, ReplaySummary], prices: Prices) -> Iterator[str]:
     columns = [[label, *[value for _, value in _rows(summary, prices[label])]] for label, summary in sums.items()]
     names = ["", *[name for name, _ in _rows(next(iter(sums.values())), None)]]
@@ -219,11 +190,22 @@ def _upright(sums: dict[str, ReplaySummary], prices: Prices) -> Iterator[str]:
     for position, name in enumerate(names):
         cells = [column[position].rjust(width) for column, width in zip(columns, widths, strict=True)]
         if position or len(sums) > 1:
-            yield f"{name:<28}" + "   ".join(cells)
+            yield f"{name:<30}" + "   ".join(cells)
 
 
 def _flat(sums: dict[str, ReplaySummary], prices: Prices) -> Iterator[str]:
-    head = ["policy", "idle", "stops", "back < 1 h", "ever", "recovered", "of idle", "clean", "interrupted"]
+    head = [
+        "policy",
+        "idle",
+        "stops",
+        "back < 1 h",
+        "not seen for it",
+        "ever",
+        "recovered",
+        "of idle",
+        "clean",
+        "interrupted",
+    ]
     many = any(summary.machines > 1 for summary in sums.values())
     head += ["stops per machine and month", "ever"] if many else []
     head += ["recovered money"] if any(prices.values()) else []
@@ -233,46 +215,18 @@ def _flat(sums: dict[str, ReplaySummary], prices: Prices) -> Iterator[str]:
         numbers = [
             _range(summary.stops, summary.in_doubt),
             _range(summary.back_within_hour, summary.in_doubt_within_hour),
-            _range(summary.back_ever, summary.in_doubt),
+            str(summary.unseen_within_hour),
+            _range(summary.back_ever, summary.in_doubt_ever),
         ]
         hours = [_hours(summary.recovered_clean), _hours(summary.recovered_interrupted)]
         price = prices[label]
-        money = [price.words(summary.recovered * 3600.0) if price else ""] if any(prices.values()) else []
+        money = [price.words(summary.counted * HOUR) if price else ""] if any(prices.values()) else []
         month = [value for _, value in _per_month(summary)[:2]] or [""] * 2 if many else []
         rows.append([label, _hours(summary.idle), *numbers, _hours(summary.recovered), share, *hours, *month, *money])
     widths = [max(len(row[i]) for row in rows) for i in range(len(head))]
     for row in rows:
         first, *rest = zip(row, widths, strict=True)
         yield (first[0].ljust(first[1]) + "   " + "   ".join(cell.rjust(width) for cell, width in rest)).rstrip()
-
-
-def picture(levels: Levels, results: Sequence[PolicyRun]) -> Iterator[str]:
-    """The load of the busiest GPU over time, and under it where each policy would have stopped."""
-    times = levels.times
-    span = times[-1] - times[0]
-    slot = next((size for size in SLOTS if span / size <= WIDTH * 2), SLOTS[-1])
-    loads, count = _loads(levels.trace, slot), int(span / slot) + 1
-    yield f"load of the busiest GPU, one mark per {duration(slot)} ({NOT_SEEN} unknown, {STOPPED} stopped)"
-    for start in range(0, count, WIDTH):
-        marks = "".join(loads.get(i, NOT_SEEN) for i in range(start, min(count, start + WIDTH)))
-        yield f"  {date_and_second(times[0] + start * slot)[5:16]}  {marks}"
-        for result in results:
-            stops = {int((stop.wall - times[0]) / slot) - start for stop in result.account.stops}
-            if shown := "".join(STOPPED if i in stops else " " for i in range(len(marks))).rstrip():
-                yield f"  {'':11}  {shown.ljust(len(marks))}  {result.label if len(results) > 1 else ''}".rstrip()
-
-
-def _loads(trace: Trace, slot: float) -> dict[int, str]:
-    """A mark for every slot that holds samples."""
-    times = trace.times
-    values = [reading.load if isinstance(reading, Known) else None for reading in trace.readings]
-    samples = max(1, int(slot / max(trace.interval, 0.001) / LOOKS))
-    sums: dict[int, list[float]] = {}
-    for tick in range(0, len(times), samples):
-        known = [value for column in trace.codes if (value := values[column[tick]]) is not None]
-        if known:
-            sums.setdefault(int((times[tick] - times[0]) / slot), []).append(max(known))
-    return {i: SPARKS[min(7, round(sum(found) / len(found) * 7))] for i, found in sums.items()}
 
 
 def as_json(
@@ -321,8 +275,13 @@ def _amounts(summary: ReplaySummary, policy: Policy) -> dict[str, object] | None
     """Estimates for the hours of a summary; None where no price is known."""
     if (price := rate_of(policy)) is None:
         return None
-    names = ("idle", "recovered", "recovered_clean", "recovered_interrupted")
-    return {name: round(price.cost(getattr(summary, name) * 3600.0), 4) for name in names} | price.facts
+    hours = {
+        "idle": summary.idle,
+        "recovered": summary.counted,
+        "recovered_clean": summary.counted_clean,
+        "recovered_interrupted": summary.counted_interrupted,
+    }
+    return {name: round(price.cost(spent * HOUR), 4) for name, spent in hours.items()} | price.facts
 
 
 def _numbers(summary: ReplaySummary) -> dict[str, object]:
@@ -343,7 +302,10 @@ def _machine(result: PolicyRun, *, timeline: bool) -> dict[str, object]:
         for decision in result.decisions
     ]
     walked = result.walked if timeline else None
-    stops = [{"at": stop.wall, "back": stop.back, "recovered": stop.recovered / 3600} for stop in result.account.stops]
+    stops = [
+        {"at": stop.wall, "back": stop.back, "recovered": stop.recovered / HOUR, "seen_for_hour": stop.seen}
+        for stop in result.account.stops
+    ]
     return {
         "machine": result.trace.name,
         "decisions": decisions if walked else None,

@@ -67,7 +67,36 @@ def test_rates_are_those_of_a_machine_in_thirty_days() -> None:
     assert isinstance(month, dict)
     assert month["stops"] == pytest.approx(720.0 / hours)
     empty = machine.summary._replace(hours=0.0)
-    assert set(rates(empty).values()) == {None}
+    assert rates(empty) == {}
+    month = facts([Made("a", empty, ())])["per_machine_month"]
+    assert isinstance(month, dict)
+    assert set(month.values()) == {None}
+
+
+def test_holes_dilute_no_rate() -> None:
+    """A clock that jumped by a month has recorded nothing in it."""
+    loads = [0.9] * 30 + [0.0] * 100
+    short = trace(loads)
+    jumped = trace(loads + [0.0] * 20, times=[*short.times, *[START + 30 * 86400.0 + 10.0 * k for k in range(20)]])
+    found = []
+    for recorded in (short, jumped):
+        levels = Levels(recorded)
+        found.append(rates(account(levels, walk(levels, ROOMY)).summary))
+    assert found[1]["stops"] == pytest.approx(found[0]["stops"], rel=0.2)
+
+
+def test_a_fleet_without_a_wrong_stop_says_how_many_could_not_be_judged(tmp_path: Path) -> None:
+    """Recordings that end soon after a stop prove nothing."""
+    rows = ["node,timestamp,utilization.gpu [%]"]
+    for machine in range(3):
+        rows += [f"m{machine},{START + 10 * k:.0f},{load}" for k, load in enumerate([90] * 30 + [0] * 100)]
+    file = tmp_path / "fleet.csv"
+    file.write_text("\n".join(rows) + "\n")
+    out = CliRunner().invoke(main, ["replay", str(file), "--policy", POLICY, "--no-timeline"]).stdout
+    (line,) = [line for line in out.splitlines() if line.startswith("No stop")]
+    assert "3 stops cannot be judged" in line
+    (row,) = [line for line in out.splitlines() if line.startswith("work came back within")]
+    assert row.endswith("0 (3 not seen for it)")
 
 
 def fleet_file(folder: Path, machines: int) -> Path:

@@ -30,7 +30,7 @@ def drawn(made: Trace, policy: Policy) -> Outline | None:
     if found is not None:
         walked = walk(levels, policy, every_sample=True)
         assert list(map(tuple, found.marks)) == counted(walked)
-        assert account_of(levels.times, found, levels.holes(rules.gap)) == account(levels, walked)
+        assert account_of(levels, found, rules) == account(levels, walked)
     return found
 
 

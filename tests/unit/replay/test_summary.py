@@ -2,13 +2,14 @@
 
 import random
 from bisect import bisect_left
+from typing import Any
 
 import pytest
 
 from costguard.engine import Known
 from costguard.replay.levels import Levels
 from costguard.replay.run import walk
-from costguard.replay.summary import Stop, account, total
+from costguard.replay.summary import ReplaySummary, Stop, account, total
 from tests.unit.replay.made import ROOMY, START, restless, trace
 
 
@@ -18,8 +19,8 @@ def test_clean_and_interrupted_are_counted_apart() -> None:
     levels = Levels(trace(loads))
     found = account(levels, walk(levels, ROOMY))
     assert found.stops == (
-        Stop(START + 950.0, START + 2210.0, 1250.0),
-        Stop(START + 3160.0, None, 2340.0),
+        Stop(START + 950.0, START + 2210.0, 1250.0, True),
+        Stop(START + 3160.0, None, 2340.0, False),
     )
     summary = found.summary
     assert (summary.stops, summary.back_within_hour, summary.back_ever) == (2, 1, 1)
@@ -100,3 +101,80 @@ def test_a_warning_that_is_cancelled_in_time_is_not_in_doubt() -> None:
     levels = Levels(trace([0.9] * 30 + [0.0] * 63 + [0.9] * 3))
     summary = account(levels, walk(levels, ROOMY)).summary
     assert (summary.cancelled, summary.stops, summary.in_doubt) == (1, 0, 0)
+
+
+def idle_after_work(minutes: int, *after: float | None, step: float = 10.0) -> ReplaySummary:
+    """Five minutes of work, a rest with a stop after eleven, then something else."""
+    per_minute = int(60 / step)
+    loads = [0.9] * 5 * per_minute + [0.0] * minutes * per_minute + list(after)
+    levels = Levels(trace(loads, step=step))
+    return account(levels, walk(levels, ROOMY)).summary
+
+
+@pytest.mark.parametrize(
+    ("summary", "unseen"),
+    [
+        (idle_after_work(120), 0),
+        (idle_after_work(70), 1),  # the recording ends too early
+        (idle_after_work(30, 0.9), 0),  # work came back within the hour: that is known
+        (idle_after_work(30, *[None] * 600), 1),
+        (idle_after_work(30, *[None] * 600, 0.9), 1),
+        (idle_after_work(120, *[None] * 600), 0),
+    ],
+)
+def test_a_stop_of_whose_next_hour_too_little_was_recorded_is_counted_apart(
+    summary: ReplaySummary, unseen: int
+) -> None:
+    """It looks clean, and nobody knows."""
+    assert (summary.stops, summary.unseen_within_hour) == (1, unseen)
+
+
+def test_work_in_a_sample_on_both_sides_of_the_hour_is_not_known_to_be_later() -> None:
+    """The sample before it is within the hour after the stop, it is not."""
+    loads, times = [0.9, 0.9] + [0.0] * 6 + [0.9], [START + 600.0 * k for k in range(8)] + [START + 7200.0]
+    policy = ROOMY._replace(kill_duration=600.0, grace=0.0)
+    levels = Levels(trace(loads, times=times)._replace(interval=3600.0))
+    (stop,) = account(levels, walk(levels, policy)).stops
+    assert stop.back == START + 7200.0
+    assert stop.back - stop.wall > 3600.0
+    assert not stop.seen
+
+
+@pytest.mark.parametrize("after", [0.0, 0.9])
+def test_a_countdown_that_ends_in_a_hole_is_in_doubt(after: float) -> None:
+    """Nobody knows what a guard would have seen there; whether work came back is another question."""
+    loads = [0.9] * 30 + [0.0] * 62 + [after] * 30
+    times = [START + 10.0 * k for k in range(92)] + [START + 2000.0 + 10.0 * k for k in range(30)]
+    levels = Levels(trace(loads, times=times))
+    summary = account(levels, walk(levels, ROOMY)).summary
+    assert (summary.warnings, summary.cancelled, summary.stops) == (1, 1, 0)
+    assert (summary.in_doubt, summary.in_doubt_ever) == (1, 1 if after else 0)
+
+
+def test_a_hole_before_the_countdown_could_end_leaves_no_doubt() -> None:
+    """The warning began anew long before."""
+    loads = [0.9] * 30 + [0.0] * 62 + [0.0] * 30
+    times = [START + 10.0 * k for k in range(92)] + [START + 940.0 + 10.0 * k for k in range(30)]
+    levels = Levels(trace(loads, times=times))
+    assert account(levels, walk(levels, ROOMY)).summary.in_doubt == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "counted"),
+    [
+        ({"saving_limit": None}, 1.0),
+        ({"saving_limit": 1800.0}, 0.5),
+        ({"kill_action": "reboot"}, 0.0),
+        ({"kill_action": "end_task"}, 0.0),
+        ({"kill_action": "command"}, 1.0),
+        ({"kill_action": "shutdown"}, 1.0),
+    ],
+)
+def test_money_counts_up_to_the_limit_of_each_stop_and_never_for_what_ends_no_bill(
+    change: dict[str, Any], counted: float
+) -> None:
+    """As in the history; the hours are shown whole."""
+    levels = Levels(trace([0.9] * 30 + [0.0] * (66 + 360)))
+    summary = account(levels, walk(levels, ROOMY._replace(saving_limit=86400.0)._replace(**change))).summary
+    assert (summary.stops, round(summary.recovered, 1)) == (1, 1.0)
+    assert summary.counted == pytest.approx(counted * summary.recovered, abs=0.01)

@@ -195,3 +195,82 @@ def test_record_without_hardware_ends(tmp_path: Path, nvml_library: Path) -> Non
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("No NVIDIA GPU on this machine")
     assert not (tmp_path / "made").exists()
+
+
+RECORDED = """\
+{"costguard_trace": 1, "version": "0.1.0", "began": 1767225600, "interval": 60.0}
+{"gpus": [{"key": "g0", "index": 0, "uuid": "GPU-1", "name": "X"}]}
+"""
+
+
+@pytest.fixture
+def seen(tmp_path: Path) -> Path:
+    """Work, then a rest of two hours in which somebody typed, then work."""
+    lines = [json.dumps([60.0 * k, 0.8 if k < 30 or k > 150 else 0.0]) for k in range(200)]
+    lines.insert(30, json.dumps({"at": 1800.0, "senses": [["terminals", "ann\x1b[31m typed", False, False, "rest"]]}))
+    file = tmp_path / "seen.jsonl"
+    file.write_text(RECORDED + "\n".join(lines) + "\n")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("option", "stops"),
+    [
+        ("grace=1m", 0),
+        ("senses.jupyter.enabled=false", 0),
+        ("senses.enabled=false", 1),
+        ("senses.terminals.enabled=false", 1),
+    ],
+)
+def test_a_policy_that_switches_a_sense_off_is_replayed_without_it(seen: Path, option: str, stops: int) -> None:
+    """Otherwise its wrong stops are hidden; and it is told."""
+    code, out, err = replay(str(seen), "--policy", f"{POLICY}, {option}", "--json")
+    (policy,) = json.loads(out)["policies"]
+    assert (code, policy["summary"]["stops"], policy["summary"]["back_ever"]) == (0, stops, stops)
+    assert bool(policy["senses"]) is (stops == 0)
+    assert ("terminals recorded, but switched off here" in err) is (stops == 1)
+
+
+def test_a_preset_without_senses_is_replayed_without_them(seen: Path) -> None:
+    """As that tool would have stopped it."""
+    _, out, _ = replay(str(seen), "--preset", "gpu-idle-timeout", "--json")
+    assert json.loads(out)["policies"][0]["summary"]["back_ever"] == 1
+
+
+def test_foreign_names_cannot_steer_a_terminal(tmp_path: Path, seen: Path) -> None:
+    """Names of machines, files and policies, and what senses saw."""
+    rows = [f"evil\x1b]0;x\x07,{1_767_225_600 + 60 * k},{90 if k < 30 else 0}" for k in range(200)]
+    table = tmp_path / "a\x1b[2Jb.csv"
+    table.write_text(
+        "\n".join(["node,timestamp,utilization.gpu [%]", *rows, *[row.replace("evil", "m") for row in rows]])
+    )
+    policy = tmp_path / "p\x1b[1m.toml"
+    policy.write_text("kill_duration = '10m'\n")
+    for arguments in ([str(table), "--policy", str(policy)], [str(seen)], [str(seen), str(table), "--policy", POLICY]):
+        code, out, err = replay(*arguments)
+        assert code == 0
+        assert "evil" in out or "ann" in out
+        assert "\x1b" not in out + err
+        assert "\x07" not in out + err
+
+
+def test_two_prices_contradict_each_other(log: Path) -> None:
+    """An amount in a currency that nobody chose is none."""
+    code, _, err = replay(str(log), "--price", "3 GBP", "--policy", "kill_duration=30m,price_per_hour=1")
+    assert code == 2
+    assert "names a price, and so does --price" in err
+
+
+@pytest.mark.parametrize(("action", "amount"), [("stop", "0.63"), ("reboot", "0.00")])
+def test_an_action_that_ends_no_bill_saves_no_money(log: Path, action: str, amount: str) -> None:
+    """And that is said."""
+    _, out, err = replay(str(log), "--price", "2", "--policy", f"{POLICY}, kill_action={action}")
+    assert f"about {amount} USD" in next(line for line in out.splitlines() if line.startswith("hours recovered"))
+    assert ("ends no bill" in err) is (action == "reboot")
+
+
+def test_the_time_line_begins_with_its_beginning(log: Path) -> None:
+    """Also where the guard is armed by the first sample."""
+    _, out, _ = replay(str(log), "--policy", f"{POLICY}, arm_duration=0s")
+    kinds = [line.split()[2] for line in out.splitlines() if line.startswith("2026-01-31")]
+    assert kinds[:2] == ["begin", "armed"]
