@@ -9,12 +9,12 @@ from costguard.engine import deadline
 from costguard.engine.deadline import Situation
 from costguard.engine.idleness import weak_sign_alone
 from costguard.engine.machine import Step
-from costguard.engine.narrate import unmatched_names
 from costguard.engine.observation import Known, Observation
 from costguard.engine.obstacles import due_at
 from costguard.engine.policy import Policy
 from costguard.engine.reasons import OWN_REASONS
 from costguard.engine.rules import Rules, rules_of
+from costguard.engine.standstill import standstills, unmatched_names
 from costguard.engine.state import Core, State
 from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER
@@ -44,6 +44,7 @@ def report(
         "armed": core.signals.armed_at is not None or policy.arm_duration is None,
         "gpus": _gpus(state, seen, findings, date),
         "lacking": unmatched_names(core, state.gpus) if core.selection.unmatched else "",
+        "standstill": [cause._asdict() for cause in standstills(core, state.gpus, rules)],
         "policy": policy._asdict(),
         "window": policy.kill_duration,
         "threshold": rules.quiet_threshold,

@@ -12,6 +12,7 @@ from costguard.engine.events import Devices, Tick
 from costguard.engine.machine import step
 from costguard.engine.observation import Observation
 from costguard.engine.saved import initial
+from costguard.engine.standstill import ADMIN_HOLD, GPU_DEVICES
 from costguard.engine.words import date
 
 
@@ -62,14 +63,7 @@ def checks(
         words,
         "`sudo costguard release` makes it watch again; see Actions" if stuck else "",
     )
-    if report.get("admin_hold"):
-        text = f"the administrator holds this machine indefinitely: {report['admin_hold']}"
-        yield bad(text, "remove `hold` from [admin] when it may be stopped again")
-    for veto in report["vetoes"]:
-        if veto.get("hatch"):
-            text = f"{veto['source']}: {veto['reason']}; it blocks every stop"
-            standalone = f"set standalone = true in [senses.{veto['source']}] if nothing is scheduled here"
-            yield bad(text, standalone if veto.get("lets_go") else "remove it when the machine may be stopped again")
+    yield from _standstill(report)
     for hold in report["holds"]:
         until = date(hold["until"]) if hold["until"] else "?"
         yield note(
@@ -80,3 +74,24 @@ def checks(
     if not report["armed"] and not stuck and policy.get("unused_after", 0) is None:
         text = "no work was seen since boot and unused_after is off: a machine that never works is never stopped"
         yield warn(text, 'set unused_after = "4h"')
+
+
+def _standstill(report: Mapping[str, Any]) -> Iterator[CheckResult]:
+    """Whatever the engine itself says that it makes every stop impossible."""
+    if "standstill" not in report:
+        text = "the agent is of an earlier version, which does not say what makes every stop impossible"
+        yield bad(text, "start it again, such as `sudo systemctl restart costguard`")
+        return
+    for cause in report["standstill"]:
+        yield bad(f"{cause['words']}; it blocks every stop", _remedy(cause, report))
+
+
+def _remedy(cause: Mapping[str, Any], report: Mapping[str, Any]) -> str:
+    if cause["code"] == ADMIN_HOLD:
+        return "remove `hold` from [admin] when it may be stopped again"
+    if cause["code"] == GPU_DEVICES:
+        labels = ", ".join(str(gpu["label"]) for gpu in report["gpus"])
+        return f"correct gpu_devices, or remove it: then every GPU counts ({labels}); then reload the agent"
+    if cause["lets_go"]:
+        return f"set standalone = true in [senses.{cause['source']}] if nothing is scheduled here"
+    return "remove it when the machine may be stopped again"

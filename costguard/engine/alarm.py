@@ -1,7 +1,7 @@
 """Alarms about what delays a stop and is not seen to be work: unknown readings (I6), ever more rarely, and a single weak sign."""
 
 from costguard.engine.idleness import idle_floor, only_weak_sign, quiet_enough_at, unused_after, works_now
-from costguard.engine.narrate import unmatched_names
+from costguard.engine.standstill import unmatched_names
 from costguard.engine.observation import Known, Reading
 from costguard.engine.obstacles import heeded, in_boot_grace, obstacle
 from costguard.engine.rules import DAY_SECONDS, Rules

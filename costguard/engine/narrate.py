@@ -8,14 +8,12 @@ from costguard.engine.idleness import weak_sign_alone
 from costguard.engine.pre_stop_hook import hook_works
 from costguard.engine.reasons import DEADLINE, OWN_REASONS, earliest, reason_of, veto_words
 from costguard.engine.rules import Rules
+from costguard.engine.standstill import unmatched_names
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, WARNING, Core, Incident, State
 from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER, Track
 from costguard.engine.wording import WATCHES, ActionWording, wording_of
 from costguard.engine.words import clock, clock_ahead, duration, percent, several
-
-GPUS_NAMED = 8
-"""So many GPUs are named one by one."""
 
 QUIET_THRESHOLD_LIMIT = 0.05
 """The highest threshold below which a GPU is called quiet."""
@@ -296,15 +294,6 @@ def below(rules: Rules) -> str:
         if rules.heeds_signs and rules.quiet_threshold <= QUIET_THRESHOLD_LIMIT
         else f"below {percent(rules.quiet_threshold)}"
     )
-
-
-def unmatched_names(core: Core, gpus: tuple[str, ...]) -> str:
-    """Which names of `gpu_devices` fit no GPU, and which there are."""
-    numbers = {device.key: str(device.number) for device in core.selection.devices if device.number is not None}
-    there = [numbers.get(key, key) for key in gpus]
-    listed = ", ".join(there) if len(there) <= GPUS_NAMED else f"{there[0]}, {there[1]}, … {there[-1]}"
-    is_are = "is" if len(there) == 1 else "are"
-    return f"no GPU matches {' or '.join(core.selection.unmatched)} in gpu_devices; there {is_are} {listed}"
 
 
 def _later(rules: Rules, words: str) -> str:

@@ -3,6 +3,7 @@
 from costguard.engine.observation import Veto
 from costguard.engine.policy import Policy
 from costguard.engine.rules import SHORT_GAP_SECONDS, Rules, reached
+from costguard.engine.standstill import FORBIDS, standstills
 from costguard.engine.state import Core, Incident, State
 from costguard.engine.window import NEVER
 from costguard.engine.words import several
@@ -23,9 +24,9 @@ def obstacle(core: Core, rules: Rules) -> str:
 
 def forbidden(core: Core, rules: Rules) -> str:
     """Why not even a person may have it stopped, in words: the administrator's hold, or an escape hatch; empty when they may."""
-    if rules.policy.admin_hold:
-        return f"the administrator holds it: {rules.policy.admin_hold}"
-    return next((f"{veto.source}: {veto.reason}" for veto in core.vetoes if veto.hatch), "")
+    if not rules.policy.admin_hold and not core.vetoes:
+        return ""
+    return next((cause.words for cause in standstills(core, (), rules) if cause.code in FORBIDS), "")
 
 
 def heeded(state: State, rules: Rules) -> tuple[Veto, ...]:

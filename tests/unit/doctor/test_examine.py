@@ -13,15 +13,18 @@ import pytest
 
 from costguard.agent.config_checksum import checksum
 from costguard.agent.loop import Loop
+from costguard.agent.report import report as report_of
 from costguard.config.options import OPTIONS
 from costguard.doctor.examine import AgentAnswer, Configuration, differences, examine
 from costguard.doctor.finding import CheckResult, Report
 from costguard.doctor.plans import FRESH_SECONDS, BootTimes, PlanShown, plan_checks
 from costguard.doctor.service import look
+from costguard.engine import Device, Devices, Observation, Veto, standstill
 from costguard.engine.policy import Policy
 from costguard.notify.delivery import LOCAL_CHANNELS
 from costguard.testing.nvml import write_sysfs
 from costguard.testing.simhost import Machine, Phase, SimHost, effective
+from tests.engine.world import BASE, EPOCH, QUIET, World
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +170,20 @@ def test_each_thing_that_is_missing_makes_it_not_guarded(bench: Bench, what: str
 
 def hatch(bench: Bench) -> None:
     assert bench.report is not None
-    bench.report["vetoes"] = [{"source": "kernel parameter", "reason": "costguard=off", "hatch": True}]
+    bench.report["standstill"] = status_of(vetoes=(Veto("kernel parameter", "costguard=off", hatch=True),))[
+        "standstill"
+    ]
+
+
+def status_of(vetoes: tuple[Veto, ...] = (), **rules: object) -> dict[str, Any]:
+    """The engine's part of the status of a machine with the GPUs 0 and 1, under these rules."""
+    world = World(BASE._replace(mode="live", kill_action="command", **rules), 2, checked=False)
+    listed = tuple(Device(key, number, f"GPU-{number}", "H100") for number, key in enumerate(world.keys[:2]))
+    world.send(Devices(world.now, listed))
+    world.vetoes = vetoes
+    world.run(600.0, QUIET, QUIET)
+    seen = Observation(world.keys[:2], (QUIET, QUIET))
+    return report_of(world.tick(), seen, world.policy, EPOCH)
 
 
 def other_unit(bench: Bench) -> None:
@@ -368,9 +384,37 @@ stale,
     "the reader does not answer": (lambda bench: set_agent(bench, reader="it ended with 3"), "the GPU reader: it ended"),
     "an escape hatch is open": (hatch, "kernel parameter: costguard=off"),
     "the administrator holds it": (
-        lambda bench: (bench.report or {}).update(admin_hold="keep"), "the administrator holds this machine",
+        lambda bench: (bench.report or {}).update(status_of(admin_hold="keep")), "the administrator holds it: keep",
     ),
+    "no GPU has that number": (
+        lambda bench: (bench.report or {}).update(standstill=status_of(gpu_devices=("7",))["standstill"]), "no GPU matches 7 in gpu_devices",
+    ),
+    "no GPU has that name": (
+        lambda bench: (bench.report or {}).update(standstill=status_of(gpu_devices=("0", "GPU-deadbeef"))["standstill"]),
+        "no GPU matches GPU-deadbeef in gpu_devices",
+    ),
+    "its agent says nothing of what blocks it": (lambda bench: (bench.report or {}).pop("standstill"), "of an earlier version"),
 }  # fmt: skip
+
+
+ABOUT_STANDSTILLS = {
+    standstill.ADMIN_HOLD: {"admin_hold": "keep"},
+    standstill.HATCH: {"vetoes": (Veto("tag", "costguard=off", hatch=True),)},
+    standstill.GPU_DEVICES: {"gpu_devices": ("7",)},
+}
+
+
+def test_all_that_the_engine_says_makes_every_stop_impossible_takes_the_verdict_away(bench: Bench) -> None:
+    """Whatever its code is, and also one that doctor has never heard of."""
+    assert set(ABOUT_STANDSTILLS) == set(standstill.CODES)
+    assert bench.report is not None
+    found = [status_of(**about)["standstill"] for about in ABOUT_STANDSTILLS.values()]  # type: ignore[arg-type]  # vetoes or rules
+    assert [[cause["code"] for cause in causes] for causes in found] == [[code] for code in ABOUT_STANDSTILLS]
+    for causes in [*found, [{"code": "new", "source": "x", "words": "the moon is full", "lets_go": ""}]]:
+        bench.report["standstill"] = causes
+        report = bench.examine()
+        assert (report.verdict, len(report.why)) == ("NOT GUARDED", 1)
+        assert report.why[0].startswith(causes[0]["words"])
 
 
 @pytest.mark.parametrize("what", TAKES_AWAY)
