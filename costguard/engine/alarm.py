@@ -1,10 +1,10 @@
 """Alarms about what delays a stop and is not seen to be work: unknown readings (I6), ever more rarely, and a single weak sign."""
 
 from costguard.engine.idleness import idle_floor, only_weak_sign, quiet_enough_at, unused_after, works_now
-from costguard.engine.standstill import unmatched_names
 from costguard.engine.observation import Known, Reading
 from costguard.engine.obstacles import heeded, in_boot_grace, obstacle
 from costguard.engine.rules import DAY_SECONDS, Rules
+from costguard.engine.standstill import unmatched_names
 from costguard.engine.state import WARNING, WATCHING, Alarm, Core, State
 from costguard.engine.time_limits import DOUBLINGS
 from costguard.engine.turn import Turn, label

@@ -9,7 +9,7 @@ from costguard.engine.pre_stop_hook import hook_works
 from costguard.engine.reasons import DEADLINE, OWN_REASONS, earliest, reason_of, veto_words
 from costguard.engine.rules import Rules
 from costguard.engine.standstill import unmatched_names
-from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, WARNING, Core, Incident, State
+from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, WARNING, Incident, State
 from costguard.engine.turn import action_of, label
 from costguard.engine.window import NEVER, Track
 from costguard.engine.wording import WATCHES, ActionWording, wording_of

@@ -175,7 +175,7 @@ def hatch(bench: Bench) -> None:
     ]
 
 
-def status_of(vetoes: tuple[Veto, ...] = (), **rules: object) -> dict[str, Any]:
+def status_of(vetoes: tuple[Veto, ...] = (), **rules: Any) -> dict[str, Any]:
     """The engine's part of the status of a machine with the GPUs 0 and 1, under these rules."""
     world = World(BASE._replace(mode="live", kill_action="command", **rules), 2, checked=False)
     listed = tuple(Device(key, number, f"GPU-{number}", "H100") for number, key in enumerate(world.keys[:2]))
