@@ -187,11 +187,7 @@ def _validate(written: dict[str, Value], problems: list[Problem]) -> Settings:
             given = written[path].raw if ranged else detail.get("input")
             wrong[path] = Problem(path, _message(path, str(detail["type"]), given, str(detail["msg"])), source)
         problems += wrong.values()
-        lacking = tuple(
-            f"{path.rpartition('.')[0]}." for path in wrong if path not in written
-        )  # what a table must have
-        sound = {p: v for p, v in written.items() if p not in wrong and not p.startswith(lacking)}
-        settings = Settings.model_validate(_tree(sound))
+        settings = _sound({path: value for path, value in written.items() if path not in wrong})
     else:
         if moved := checks.bounds_for_defaults(settings, written):
             written.update(moved)
@@ -202,6 +198,19 @@ def _validate(written: dict[str, Value], problems: list[Problem]) -> Settings:
             source = written[problem.path].source if problem.path in written else ""
             problems.append(problem._replace(source=source))
     return settings
+
+
+def _sound(written: dict[str, Value]) -> Settings:
+    """Without what is wrong in it: a table goes whole where it lacks what it must have."""
+    try:
+        return Settings.model_validate(_tree(written))
+    except ValidationError as error:
+        wrong = {_option_path(detail["loc"]) for detail in error.errors(include_url=False)}
+    tables = {path for path in wrong if any(name.startswith(f"{path}.") for name in written)}
+    tables |= {path.rpartition(".")[0] for path in wrong - tables if path not in written}
+    gone = tuple(f"{table}." for table in tables)
+    kept = {path: value for path, value in written.items() if path not in wrong and not path.startswith(gone)}
+    return _sound(kept if len(kept) < len(written) else {})
 
 
 def _tree(written: Mapping[str, Value]) -> dict[str, object]:

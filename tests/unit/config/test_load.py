@@ -1,13 +1,18 @@
 """Sources, their order, and errors that come all at once."""
 
 import os
+from collections.abc import Mapping
+from contextlib import suppress
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 from costguard.config import load_effective
 from costguard.config.load import ConfigurationError, LoadedConfiguration, load
+from costguard.config.options import NAME, OPTIONS
 from costguard.config.show import value_of
+from costguard.config.toml_text import toml as written_as_toml
 from costguard.engine.policy import Policy
 from costguard.readers.host.serving import parts
 
@@ -142,6 +147,42 @@ def test_one_problem_in_words(assignment: str, words: str) -> None:
     """Each error names the option, what is wrong and what is allowed."""
     (found,) = problems(assignment)
     assert words in found
+
+
+WRONG = ("", "slack://a/b/c", "file:team.urls", ["file:/x.urls"], True, -1, {"a": 1}, 1e300, [[1]], "banana", "a\0b")
+TABLES = sorted({path.rpartition(".")[0] for path in OPTIONS})
+
+
+def toml(table: str, values: Mapping[str, object]) -> str:
+    """A file with this one table, whose name people may have chosen."""
+    lines = [f"{path.rpartition('.')[2]} = {value}" for path, value in values.items()]
+    return "\n".join(([f"[{table.replace(NAME, 'team')}]"] if table else []) + lines) + "\n"
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_whatever_is_wrong_in_a_table_is_a_problem_and_never_a_crash(tmp_path: Path, table: str) -> None:
+    """Each key wrong, alone, beside each other one right, and beside all of them: tables that must have a key, too."""
+    keys = [path for path in OPTIONS if path.rpartition(".")[0] == table]
+    right = {path: written_as_toml(OPTIONS[path].example) for path in keys}
+    for key in keys:
+        others = [other for other in keys if other != key]
+        pairs = product(WRONG[:1], [[other] for other in others])
+        for value, names in [*product(WRONG, ([], others)), *pairs]:
+            file = written(
+                tmp_path, toml(table, {key: written_as_toml(value), **{name: right[name] for name in names}})
+            )
+            with suppress(ConfigurationError):
+                read(file=file)
+
+
+@pytest.mark.parametrize("urls", ["slack://a/b/c", "file:team.urls", ["file:/etc/team.urls"], ""])
+@pytest.mark.parametrize("beside", ['level = "warning"', 'kinds = ["warning"]'])
+def test_a_channel_without_a_good_address_is_one_problem(tmp_path: Path, urls: object, beside: str) -> None:
+    """The likeliest mistake of all: told with its path and what is allowed, whatever else the channel says."""
+    text = f"[notify.channels.team]\nurls = {written_as_toml(urls)}\n{beside}\n"
+    (found,) = problems(file=written(tmp_path, text))
+    assert found.startswith("At 'notify.channels.team.urls': ")
+    assert "; allowed: " in found
 
 
 @pytest.mark.parametrize("off", ["senses.enabled", "senses.terminals.enabled", "senses.traffic.enabled"])
