@@ -107,6 +107,9 @@ def uninstall(*, dry_run: bool, purge: bool, root: str) -> None:
     root = root.rstrip("/")
     _require_root(dry_run=dry_run, root=root)
     before = Manifest.read(root)
+    if not before.pieces and not dry_run and installation.remove_partial(root, before):
+        click.echo("An installation was interrupted before it had written anything; nothing of it is left.")
+        return
     if not before.pieces:
         hint = (
             "a unit that was copied by hand is removed by hand: `sudo systemctl disable --now costguard`, then its file"
@@ -127,8 +130,10 @@ def uninstall(*, dry_run: bool, purge: bool, root: str) -> None:
     for path, goes in gone.items():
         if goes:
             installation.remove(root, path)
+    installation.remove_partial(root, before)
     for path in folders:
         shutil.rmtree(root + path, ignore_errors=True)
+    installation.remove_folders(root, before, purge=False)  # but for that of the record, which goes last
     installation.remove(root, MANIFEST)
     installation.remove_folders(root, before, purge=purge)
     if not root and _systemd():
@@ -163,13 +168,16 @@ def _require_root(*, dry_run: bool, root: str) -> None:
 
 
 def _write(planned: list[installation.Piece], fates: dict[str, installation.Fate], before: Manifest, root: str) -> None:
-    written, folders = dict(before.pieces), list(before.folders)
+    """What is to be written is noted first, so that an installation that is interrupted anywhere can be taken back."""
+    intended = before.intending(planned, fates, root)
+    done = intended._replace(earlier={})
+    if done == before and not {"new", "changed"} & set(fates.values()):
+        return
+    intended.write(root)
     for piece in planned:
         if fates[piece.path] in {"new", "changed"}:
-            folders += installation.write(piece, root)
-            written[piece.path] = piece.digest
-    if written != before.pieces:
-        Manifest(written, folders).write(root)
+            installation.write(piece, root)
+    done.write(root)
 
 
 def _start(*, changed: bool, no_start: bool) -> None:

@@ -15,7 +15,7 @@ from costguard.config.values import REFERENCE
 from costguard.doctor.running import running
 from costguard.doctor.service import NAME, SEARCHED, SHIPPED
 from costguard.errors import REFUSED, USAGE, CostguardError
-from costguard.files import text_of
+from costguard.files import names_in, text_of
 from costguard.trust import weakness
 
 CONFIGURATION = "/etc/costguard/config.toml"
@@ -32,6 +32,9 @@ COMPLETIONS: Mapping[str, str] = {
     "fish": "/usr/local/share/fish/vendor_completions.d/costguard.fish",
 }
 """Where each shell looks by itself, outside of what the distribution's packages own."""
+
+PARTIAL = ".costguard-partial"
+"""Ends the name of a file that is being written: one that an interruption leaves can be told."""
 
 ASKED_SECONDS = 30.0
 """Limit for systemd to name the process of a service."""
@@ -68,10 +71,14 @@ class Credential(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """What was written: digests by path; and the folders that did not exist before, outermost first."""
+    """What is written, noted before it is: digests by path; and the folders that did not exist before, outermost first.
+
+    ``earlier``: what else may lie there of ours while an installation is under way, or after it was interrupted.
+    """
 
     pieces: dict[str, str]
     folders: list[str]
+    earlier: dict[str, list[str]]
 
     @classmethod
     def read(cls, root: str) -> "Manifest":
@@ -79,14 +86,34 @@ class Manifest(NamedTuple):
         text = text_of(root + MANIFEST, 1 << 18)
         try:
             found = json.loads(text) if text else {"pieces": {}, "folders": []}
-            return cls(dict(found["pieces"]), list(found["folders"]))
+            return cls(dict(found["pieces"]), list(found["folders"]), dict(found.get("earlier", {})))
         except (ValueError, KeyError, TypeError):
             hint = f"remove {MANIFEST} and run `costguard install --force`"
             raise CostguardError(f"{MANIFEST} is damaged", hint, REFUSED) from None
 
     def write(self, root: str) -> None:
         """Keep it beside the configuration."""
+        _make(_missing(MANIFEST, root), root)
         _replace(root + MANIFEST, json.dumps(self._asdict(), indent=1) + "\n")
+
+    def wrote(self, path: str, digest: str) -> bool:
+        """Whether what lies there was written by an installation."""
+        return digest != "" and digest in (self.pieces.get(path), *self.earlier.get(path, ()))
+
+    def intending(self, planned: Sequence[Piece], fates: Mapping[str, Fate], root: str) -> "Manifest":
+        """What is noted before these are written. A file that is the same is ours too, but for the owner's configuration."""
+        ours = [
+            p
+            for p in planned
+            if fates[p.path] in {"new", "changed"} or (fates[p.path] == "same" and p.path != CONFIGURATION)
+        ]
+        earlier = {p.path: [*self.earlier.get(p.path, ()), self.pieces[p.path]] for p in ours if p.path in self.pieces}
+        folders = [folder for piece in ours for folder in _missing(piece.path, root)]
+        return Manifest(
+            {**self.pieces, **{piece.path: piece.digest for piece in ours}},
+            list(dict.fromkeys([*self.folders, *_of_record(root), *folders])),
+            {path: list(dict.fromkeys(known)) for path, known in earlier.items()},
+        )
 
 
 def script(*, judged: bool = True) -> list[str]:
@@ -171,36 +198,60 @@ def fate(piece: Piece, root: str, before: Manifest, *, force: bool) -> Fate:
         return "same"
     if piece.path == CONFIGURATION:  # it is the owner's from the first moment
         return "kept"
-    return "changed" if force or now == before.pieces.get(piece.path) else "kept"
+    return "changed" if force or before.wrote(piece.path, now) else "kept"
 
 
-def write(piece: Piece, root: str) -> list[str]:
-    """Write it whole; the folders that it needed, outermost first."""
-    made = []
-    folder = os.path.dirname(piece.path)
-    missing = []
-    while not os.path.isdir(root + folder):
-        missing.append(folder)
-        folder = os.path.dirname(folder)
-    for folder in reversed(missing):
+def write(piece: Piece, root: str) -> None:
+    """Write it whole, with the folders that it needs."""
+    _make(_missing(piece.path, root), root)
+    _replace(root + piece.path, piece.content, piece.target)
+
+
+def _missing(path: str, root: str) -> list[str]:
+    """The folders that a file lacks, outermost first."""
+    missing: list[str] = []
+    while (path := os.path.dirname(path)) not in {"", "/"} and not os.path.isdir(root + path):
+        missing.insert(0, path)
+    return missing
+
+
+def _of_record(root: str) -> list[str]:
+    """The folders that the record lacks, or that an interruption left empty."""
+    beside = set(names_in(root + os.path.dirname(MANIFEST))) - {os.path.basename(MANIFEST) + PARTIAL}
+    return (
+        _missing(MANIFEST, root) if beside else [*_missing(os.path.dirname(MANIFEST), root), os.path.dirname(MANIFEST)]
+    )
+
+
+def _make(folders: Iterable[str], root: str) -> None:
+    for folder in folders:
         os.mkdir(root + folder)
         os.chmod(root + folder, 0o755)  # noqa: S103 - whatever the umask: everybody may look into folders of the system
-        made.append(folder)
-    _replace(root + piece.path, piece.content, piece.target)
-    return made
 
 
 def leftovers(root: str, before: Manifest, *, purge: bool) -> Iterator[tuple[str, bool]]:
     """Each path of an installation, and whether it is removed: files that somebody has changed since stay."""
-    for path, digest in {CONFIGURATION: "", **before.pieces}.items():
+    for path in dict.fromkeys((CONFIGURATION, *before.pieces)):
         if os.path.lexists(root + path):
-            yield path, purge or _digest(root + path) == digest
+            yield path, purge or before.wrote(path, _digest(root + path))
 
 
 def remove(root: str, path: str) -> None:
     """A file or a link."""
     with suppress(FileNotFoundError):
         os.unlink(root + path)
+
+
+def remove_partial(root: str, before: Manifest) -> bool:
+    """What a write that was interrupted has left, which has never been anybody's; whether there was anything."""
+    found = [path for path in (MANIFEST, *before.pieces) if os.path.lexists(root + path + PARTIAL)]
+    for path in found:
+        remove(root, path + PARTIAL)
+    empty = os.path.dirname(MANIFEST)
+    alone = not before.pieces and os.path.isdir(root + empty) and not os.listdir(root + empty)
+    if alone:
+        os.rmdir(root + empty)
+    return alone or bool(found)
 
 
 def remove_folders(root: str, before: Manifest, *, purge: bool) -> None:
@@ -222,7 +273,9 @@ def _digest(path: str) -> str:
 
 def _replace(path: str, content: str, target: str = "") -> None:
     """Atomically, for everybody to read."""
-    partial = f"{path}.{os.getpid()}"
+    partial = path + PARTIAL
+    with suppress(FileNotFoundError):
+        os.unlink(partial)  # of an installation that was interrupted
     if target:
         os.symlink(target, partial)
     else:

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -55,6 +56,75 @@ def test_the_second_time_changes_nothing_and_uninstall_leaves_nothing(tmp_path: 
     said = run("uninstall", tmp_path)
     assert said.exit_code == 0, said.output
     assert tree(tmp_path) == before
+
+
+def killed(step: int, verb: str, root: Path) -> bool:
+    """Run it in a process of its own that gets SIGKILL before it changes its files for the nth time; False: it was done before."""
+    changes = {"os.mkdir", "os.chmod", "os.rename", "os.symlink", "os.remove", "os.rmdir", "shutil.rmtree"}
+    left = step
+
+    def hook(event: str, given: tuple[object, ...]) -> None:
+        nonlocal left
+        writes = event == "open" and isinstance(given[1], str) and given[1].startswith("w")
+        if (writes or event in changes) and str(given[0]).startswith(str(root)):
+            left -= 1
+            if left < 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    if (child := os.fork()) == 0:
+        sys.addaudithook(hook)
+        os._exit(run(verb, root).exit_code)
+    status = os.waitpid(child, 0)[1]
+    assert os.WIFSIGNALED(status) or os.WEXITSTATUS(status) in {0, 3}
+    return os.WIFSIGNALED(status)
+
+
+def empty_image(folder: Path) -> Path:
+    (folder / "etc/systemd/system").mkdir(parents=True)
+    (folder / "usr/local").mkdir(parents=True)
+    return folder
+
+
+def older(root: Path) -> None:
+    """What an earlier version has installed: other words of the unit, and as many files."""
+    run("install", root)
+    unit, record = root / installation.UNIT[1:], root / installation.MANIFEST[1:]
+    unit.write_text(unit.read_text() + "# of an earlier version\n")
+    known = json.loads(record.read_text())
+    known["pieces"][installation.UNIT] = installation.Piece("", unit.read_text()).digest
+    del known["earlier"]
+    record.write_text(json.dumps(known))
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["uninstall alone", "install and uninstall"])
+@pytest.mark.parametrize("begun", ["install", "upgrade", "uninstall"])
+def test_whatever_is_interrupted_can_be_taken_back_whole(tmp_path: Path, begun: str, again: bool) -> None:
+    """Killed before each of its steps: no guard that somebody removed comes back at the next boot."""
+    before = tree(empty_image(tmp_path / "before"))
+    steps = 0
+    while True:
+        root = empty_image(tmp_path / str(steps))
+        if begun != "install":
+            older(root)
+        if not killed(steps, "uninstall" if begun == "uninstall" else "install", root):
+            break
+        if again:
+            assert run("install", root).exit_code == 0
+        said = run("uninstall", root)
+        assert tree(root) == before, f"after step {steps}: {said.output}"
+        shutil.rmtree(root)
+        steps += 1
+    assert steps >= {"install": 20, "upgrade": 5, "uninstall": 10}[begun]
+
+
+def test_what_is_ours_without_a_record_is_taken_back_too(tmp_path: Path) -> None:
+    """An earlier version wrote its record last: one that was interrupted then left a guard that nothing removed."""
+    before = tree(empty_image(tmp_path))
+    run("install", tmp_path)
+    (tmp_path / installation.MANIFEST[1:]).unlink()
+    run("install", tmp_path)
+    run("uninstall", tmp_path, "--purge")
+    assert [path for path in tree(tmp_path) if path not in before and not (tmp_path / path).is_dir()] == []
 
 
 def test_what_somebody_has_changed_stays_and_is_named(tmp_path: Path) -> None:
