@@ -12,8 +12,9 @@ from contextlib import suppress
 from typing import Literal, NamedTuple
 
 from costguard.config.values import REFERENCE
+from costguard.doctor.needs import SEARCHED
 from costguard.doctor.running import running
-from costguard.doctor.service import NAME, SEARCHED, SHIPPED
+from costguard.doctor.service import NAME, SHIPPED
 from costguard.errors import REFUSED, USAGE, CostguardError
 from costguard.files import names_in, text_of
 from costguard.trust import weakness

@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import costguard
-from costguard.doctor.finding import CheckResult, bad, ok
+from costguard.doctor.finding import CheckResult, bad, note, ok
+from costguard.doctor.needs import SEARCHED, beside, missing
 from costguard.doctor.running import Running, python_of, running, same_python
 from costguard.doctor.units import FLEETING, LASTING, UnclearError, Units, command, environment, environment_files
 from costguard.files import text_of
@@ -17,9 +18,6 @@ from costguard.holders import place
 NAME = "costguard.service"
 SHIPPED = os.path.join(os.path.dirname(os.path.abspath(costguard.__file__)), "data", NAME)
 """The unit file that comes with this package."""
-
-SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Systemd's search path (systemd.exec(5); ``Environment=PATH=`` changes it)."""
 
 DOCKER = "/var/lib/docker"
 RESTARTING = frozenset(("always", "on-failure"))
@@ -125,6 +123,7 @@ def _of_unit(unit: str, uid: int | None, environ: Mapping[str, str], agent: Runn
             problems.append(bad(text, f"`{'' if service.user else 'sudo '}systemctl edit {unit}` can remove it"))
     try:
         variables = environment(settings)
+        problems += _lacks(service, settings, variables.get("PATH", ""))
         options: list[str] | None = run_options(command(settings, variables), variables, agent.python)
     except UnclearError as error:
         variables, options = {}, None
@@ -135,7 +134,20 @@ def _of_unit(unit: str, uid: int | None, environ: Mapping[str, str], agent: Runn
         problems += _changed(service, [*unit_files.files(unit), *environment_files(settings)], agent)
     good = ok(f"{unit} starts it at every boot ({unit_files.path(unit)})")
     given = None if options is None else tuple(options)
-    return service._replace(checks=tuple(problems) or (good,), options=given, variables=variables)
+    told = [
+        note(f"{unit} runs {key}={line} with it, which is not checked: if that fails, no guard starts")
+        for key, line in beside(settings)
+    ]
+    return service._replace(checks=(*(problems or [good]), *told), options=given, variables=variables)
+
+
+def _lacks(service: ServiceUnit, settings: Mapping[str, list[str]], searched: str) -> list[CheckResult]:
+    """What it names is gone, so systemd does not start it."""
+    hint = f"bring it back, or take the line out: {service.systemctl('edit')}"
+    return [
+        bad(f"{service.unit} does not start again: its {key}= names {path}, which does not exist", hint)
+        for key, path in missing(settings, searched)
+    ]
 
 
 def _restarts(service: ServiceUnit, settings: Mapping[str, list[str]]) -> list[CheckResult]:

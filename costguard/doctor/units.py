@@ -132,7 +132,7 @@ def environment(settings: Mapping[str, list[str]]) -> dict[str, str]:
     """The environment of the unit's program; raises UnclearError for an EnvironmentFile that cannot be read."""
     found: dict[str, str] = {}
     for line in settings.get("Environment", ()):
-        found.update(word.partition("=")[::2] for word in _split(line) if "=" in word)
+        found.update(word.partition("=")[::2] for word in split_words(line) if "=" in word)
     for line, path in zip(settings.get("EnvironmentFile", ()), environment_files(settings), strict=True):
         if any(sign in path for sign in "*?["):
             raise UnclearError(f"its EnvironmentFile {path} is a pattern")
@@ -148,7 +148,7 @@ def environment(settings: Mapping[str, list[str]]) -> dict[str, str]:
         for text in map(str.strip, lines):
             if text and text[0] not in "#;" and "=" in text:
                 name, _, value = text.partition("=")
-                found[name.strip()] = " ".join(_split(value))
+                found[name.strip()] = " ".join(split_words(value))
     return found
 
 
@@ -165,7 +165,7 @@ def command(settings: Mapping[str, list[str]], variables: Mapping[str, str]) -> 
     line = lines[0].lstrip()
     bare = line.lstrip(_PREFIXES)
     words: list[str] = []
-    for word in _split(bare):
+    for word in split_words(bare):
         if "%" in word.replace("%%", ""):
             raise UnclearError(f"its ExecStart= has a specifier that only systemd can expand: {word}")
         plain = word.replace("%%", "%")
@@ -201,7 +201,8 @@ def _counts(link: str) -> bool:
         return os.path.islink(link)  # a dangling link still names its unit
 
 
-def _split(line: str) -> list[str]:
+def split_words(line: str) -> list[str]:
+    """The words of a line; raises UnclearError."""
     try:
         return shlex.split(line)
     except ValueError as error:

@@ -326,6 +326,20 @@ stale,
     "its environment file is gone": (
         lambda bench: drop_in(bench, "EnvironmentFile=/nonexistent/e"), "EnvironmentFile /nonexistent/e does not exist",
     ),
+    "a credential is gone": (
+        lambda bench: drop_in(bench, "LoadCredential=pager:/nonexistent/50%% pager.url"), "LoadCredential= names /nonexistent/50% pager.url",
+    ),
+    "an encrypted credential is gone": (
+        lambda bench: drop_in(bench, "LoadCredentialEncrypted=pager:/nonexistent/p"), "LoadCredentialEncrypted= names /nonexistent/p",
+    ),
+    "the program before it is gone": (
+        lambda bench: drop_in(bench, "ExecStartPre=+/nonexistent/mount --all"), "ExecStartPre= names /nonexistent/mount",
+    ),
+    "the program after it is gone": (lambda bench: drop_in(bench, "ExecStartPost=nosuchprogram"), "ExecStartPost= names nosuchprogram"),
+    "its folder is gone": (lambda bench: drop_in(bench, "WorkingDirectory=/nonexistent/w"), "WorkingDirectory= names /nonexistent/w"),
+    "what it may write is gone": (
+        lambda bench: drop_in(bench, "ReadWritePaths=-/nonexistent/a /nonexistent/b"), "ReadWritePaths= names /nonexistent/b",
+    ),
     "it starts under a condition": (
         lambda bench: drop_in(bench, "[Unit]\nConditionPathExists=/dev/nvidia0"), "only where ConditionPathExists=",
     ),
@@ -471,6 +485,34 @@ def test_a_script_of_the_same_python_is_the_same_costguard(bench: Bench, *, long
     write_unit(bench.unit, exec_start=f"{bench.folder}/costguard run")
     report = bench.examine()
     assert report.guarded, report.why
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "LoadCredential=pager",
+        "LoadCredential=pager:inherited",
+        "LoadCredential=pager:{folder}",
+        "LoadCredential=pager:/nonexistent/p\nSetCredential=pager:json://127.0.0.1/",
+        "LoadCredential=pager:/nonexistent/p\nLoadCredential=",
+        "WorkingDirectory=-/nonexistent/w",
+        "ExecStartPre=-/nonexistent/mount",
+    ],
+)
+def test_what_a_unit_can_do_without_takes_nothing_away(bench: Bench, line: str) -> None:
+    """A dash before it, a default beside it, or a name that systemd itself looks up."""
+    drop_in(bench, line.format(folder=bench.folder))
+    report = bench.examine()
+    assert report.guarded, report.why
+
+
+def test_a_program_that_runs_before_it_is_named_as_not_checked(bench: Bench) -> None:
+    """Whether it succeeds at the next boot nobody knows."""
+    drop_in(bench, "ExecStartPre=/bin/sh -c 'mount /data'")
+    report = bench.examine()
+    boot = {section.name: section.checks for section in report.sections}["After a boot"]
+    assert report.guarded, report.why
+    assert any("ExecStartPre=/bin/sh -c 'mount /data' with it, which is not checked" in check.text for check in boot)
 
 
 def test_a_drop_in_and_its_environment_count(bench: Bench) -> None:
