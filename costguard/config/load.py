@@ -70,10 +70,11 @@ def load(
     written = _with_preset(_written(sources, problems), problems)
     settings = _validate(written, problems)
     state_dir = given.get("state_dir")
-    where = paths.resolve(str(state_dir) if state_dir else None, environment)
+    own = environment if run_by in {None, os.geteuid()} else _of_another(environment)
+    where = paths.resolve(str(state_dir) if state_dir else None, own, run_by)
     if run_by is not None:
         read = tuple(dict.fromkeys(sources.followed))
-        problems += ownership.check(settings, written, ownership.Given(read, where.state, environment), run_by)
+        problems += ownership.check(settings, written, ownership.Given(read, where.state, own), run_by)
     if problems:
         raise ConfigurationError([str(problem) for problem in problems])
     source = sources.file if os.path.exists(sources.file) else ""
@@ -135,6 +136,11 @@ def _written(sources: _Sources, problems: list[Problem]) -> dict[str, Value]:
         else:
             written[path] = value
     return written
+
+
+def _of_another(environment: Mapping[str, str]) -> dict[str, str]:
+    """What may be taken from this environment for the agent of another user: folders and settings of libraries are its caller's own."""
+    return {"PATH": os.defpath} | {name: text for name, text in environment.items() if name.startswith("COSTGUARD_")}
 
 
 def _only_admin(layer: Layer) -> Layer:

@@ -50,6 +50,30 @@ def test_a_configuration_that_others_can_write(tmp_path: Path) -> None:
     assert problems(file, tmp_path) == []
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_another_users_agent_is_judged_by_its_own_folders(tmp_path: Path) -> None:
+    """Whoever asks of root's agent has a home, variables and settings of libraries of his own, which that never sees."""
+    tmp_path.chmod(0o777)
+    mine = {
+        "HOME": str(tmp_path),
+        "XDG_STATE_HOME": str(tmp_path),
+        "AWS_CONFIG_FILE": str(written(tmp_path / "aws", 0o666)),
+    }
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        os.setuid(1)
+        try:
+            said = load({}, mine, NOWHERE, run_by=0).paths.state
+        except ConfigurationError as error:
+            said = str(error)
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        assert answer.read() == "/var/lib/costguard"
+
+
 def test_the_administrators_file_counts_too(tmp_path: Path) -> None:
     """It is read beside the one that --config names."""
     system = written(tmp_path / "system.toml", 0o666)
