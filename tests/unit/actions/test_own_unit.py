@@ -142,6 +142,20 @@ def test_a_missing_program_and_a_dry_run_start_nothing(service: Service) -> None
     assert not service.asked
 
 
+def test_what_another_user_may_not_execute_was_not_started(service: Service, tmp_path: Path) -> None:
+    """The shell that was to become it ends with 126: nobody looks for that code, and the next step is named."""
+    root = os.geteuid() == 0
+    program = tmp_path / "save"
+    program.write_text("#!/bin/sh\nexit 126\n")
+    program.chmod(0o700)
+    tmp_path.chmod(0o700)
+    hooks = {"pre_stop": [str(program)], "user": "nobody" if root else ""}
+    found = hook.run(service.context()._replace(hook=hooks, incident="b-i1"), "b-i1", 5.0)
+    assert service.asked
+    words = f"could not be started: {program}, run as nobody; nobody may not enter /" if root else "exit code 126"
+    assert words in found.detail
+
+
 def test_a_hook_of_another_user_is_that_users_unit(service: Service) -> None:
     """The manager changes the user: the agent's own rights may not reach so far."""
     user = "nobody" if os.geteuid() == 0 else ""
