@@ -153,6 +153,8 @@ def test_what_is_paid_in_advance_is_ended_only_on_the_owners_word() -> None:
             "are mounted (/a, /b) and empty; their data is lost",
         ),
         ("terminate", Use("used", ("/a",)), {}, "refuse", "would be lost for good (in use: /a) or not"),
+        ("terminate", Use("used", ("/a", "/b", "/c", "/d")), {}, "refuse", "(in use: /a, /b, /c, /d)"),
+        ("terminate", Use("used", ("/a", "/b", "/c", "/d", "/e")), {}, "refuse", "(in use: /a, /b, /c, /d …)"),
         ("terminate", Use("unknown"), {}, "refuse", "(whether they are in use cannot be seen) or not"),
         ("terminate", Use("used"), {"local_data": "discard"}, "consequences", 'cloud.local_data = "discard" allows'),
         ("terminate", Use("unknown"), {"local_data": "discard"}, "consequences", "is lost for good"),
