@@ -162,6 +162,14 @@ def test_use_energy_and_power_are_read_whole(library: Library) -> None:
     assert nvml.power(GPU) == (SUCCESS, 71_000)
 
 
+def test_the_temperature_is_that_of_the_gpu_itself(library: Library) -> None:
+    """The driver knows others, too; and its code is told."""
+    library.define("nvmlDeviceGetTemperature", lambda gpu, sensor, to: put(to, "I", 900 if sensor else 71))
+    assert Nvml().temperature(GPU) == (SUCCESS, 71)
+    library.define("nvmlDeviceGetTemperature", lambda gpu, sensor, to: put(to, "I", 71) + UNKNOWN)
+    assert Nvml().temperature(GPU)[0] == UNKNOWN
+
+
 def test_the_power_limits_are_told_apart(library: Library) -> None:
     """One that is not told is none."""
     library.define("nvmlDeviceGetEnforcedPowerLimit", lambda gpu, to: put(to, "I", 200_000))
