@@ -109,7 +109,7 @@ def _begin(table: Table, piece: bytes) -> "_PartlyRead | None":
     lines = io.StringIO(head, newline=None).readlines()
     skipped = table.begin(lines)
     columns = table.columns
-    if columns is None or columns.machine is not None or skipped >= len(lines):
+    if columns is None or columns.machine is not None or table.delimiter != "," or skipped >= len(lines):
         return None
     if len(cells_of(lines[skipped])) != columns.width:
         return None

@@ -42,7 +42,7 @@ MACHINE_NAMES = ("machine", "exported_instance", "session", "node", "host", "hos
 
 _PCI = re.compile(r"(?i)([0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _WHOLE = re.compile(r"\d{1,3}")
-_SHARE = re.compile(r"\d+(\.\d+)?")
+_SHARE = re.compile(r"\d+([.,]\d+)?")
 
 
 class LoadColumn(NamedTuple):

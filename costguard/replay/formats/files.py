@@ -128,7 +128,8 @@ def _listed(paths: Sequence[str]) -> tuple[list[str], list[str]]:
             raise TraceError(f"no recording in the folder {path}", f"allowed: files that end in {', '.join(SUFFIXES)}")
         files += recordings
         if passed := len(every) - len(recordings):
-            notes.append(f"{path}: skipped {several(passed, 'file')} that do not end in {', '.join(SUFFIXES)}")
+            do = "does" if passed == 1 else "do"
+            notes.append(f"{path}: skipped {several(passed, 'file')} that {do} not end in {', '.join(SUFFIXES)}")
     return files, notes
 
 

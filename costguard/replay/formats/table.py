@@ -22,6 +22,9 @@ _DIGITS = re.compile(r"[\d.,]+")
 ALLOWED = "allowed: rows of nvidia-smi --query-gpu=timestamp,index,utilization.gpu --format=csv"
 
 
+DELIMITERS = ("\t", ";", ",")
+"""What may stand between the cells; a comma comes last, because it may also stand in numbers."""
+
 INDEX_DIGITS = 9
 """A longer number is a name, not an index."""
 
@@ -45,6 +48,7 @@ class Table:
         self.options = options
         self.notes: list[str] = []
         self.rows = 0
+        self.delimiter = ","
         self._columns: Columns | None = None
         self._header: list[str] = []
         self._header_line = ""
@@ -88,7 +92,8 @@ class Table:
         count = next((i for i, line in enumerate(lines) if line.strip()), len(lines))
         if count == len(lines):
             return count
-        cells = cells_of(lines[count])
+        self.delimiter = delimiter_of(lines[count], self.options.columns or "")
+        cells = self._cells(lines[count])
         try:
             names = self.options.columns or ""
             if names and "=" not in names:
@@ -126,9 +131,9 @@ class Table:
         if last and kept and not kept[-1].endswith("\n"):
             return self._carefully(lines, found, last=True)
         try:
-            columns: Sequence[Sequence[str]] = _plain_columns(kept, found.width)
+            columns: Sequence[Sequence[str]] = _plain_columns(kept, found.width, self.delimiter)
             if not columns:
-                rows = list(csv.reader(kept, skipinitialspace=True))
+                rows = list(csv.reader(kept, delimiter=self.delimiter, skipinitialspace=True))
                 columns = list(zip(*rows, strict=True)) if len(rows) == len(kept) else ()
             if len(columns) == found.width:
                 first, *others = [columns[i] for i in found.load_positions]
@@ -143,7 +148,7 @@ class Table:
         """Each line for itself: empty ones and headers are left out, what is wrong is named with its line."""
         good: list[list[str]] = []
         for number, line in enumerate(lines, self._before + 1):
-            cells = cells_of(line)
+            cells = self._cells(line)
             end = last and number == self._before + len(lines)
             if not line.strip() or (self._header and cells == [cell.strip() for cell in self._header]):
                 continue
@@ -186,6 +191,9 @@ class Table:
         shown = "".join(c if c.isprintable() else "·" for c in line.strip())
         shown = shown if len(shown) <= 80 else shown[:77] + "…"
         return TraceError(f"{self.source.name}:{number}: {message}; read: {shown!r}", f"{ALLOWED}; see docs/replay.md.")
+
+    def _cells(self, line: str) -> list[str]:
+        return cells_of(line, self.delimiter)
 
     def _doubtful(self, error: DoubtfulRowsError) -> TraceError:
         return TraceError(f"{self.source.name}: {error}", error.hint)
@@ -247,7 +255,7 @@ class Table:
         found = self._columns
         assert found is not None  # take() saw to it
         for number, line in enumerate(lines, self._before + 1):
-            cells = cells_of(line)
+            cells = self._cells(line)
             if not line.strip() or (self._header and cells == [cell.strip() for cell in self._header]):
                 continue
             try:
@@ -309,15 +317,15 @@ class Table:
         return Device(bus or uuid or (f"gpu{key}" if key.isdecimal() else key), number, uuid, name)
 
 
-def _plain_columns(lines: Sequence[str], width: int) -> list[list[str]]:
+def _plain_columns(lines: Sequence[str], width: int, delimiter: str) -> list[list[str]]:
     """The cells of whole lines, as the csv module gives them, in half of its time; empty where it may give others."""
     text = "".join(lines)
     if not text or '"' in text:
         return []
-    text = text.replace(", ", ",")
-    if ", " in text or "\n " in text or text[0] == " ":
+    text = text.replace(delimiter + " ", delimiter)
+    if delimiter + " " in text or "\n " in text or text[0] == " ":
         return []
-    cells = text.replace("\n", ",\n,").split(",")
+    cells = text.replace("\n", f"{delimiter}\n{delimiter}").split(delimiter)
     row = width + 1  # with the end of its line, by which one that has more or fewer cells is seen
     if len(cells) != len(lines) * row + 1 or cells[width::row].count("\n") != len(lines):
         return []
@@ -329,12 +337,37 @@ def _bare(names: Sequence[str]) -> Sequence[str]:
     return names if all(name == name.strip() for name in set(names)) else [name.strip() for name in names]
 
 
-def cells_of(line: str) -> list[str]:
+def cells_of(line: str, delimiter: str = ",") -> list[str]:
     """The cells of one line, without the blanks around them."""
     try:
-        return [cell.strip() for cell in next(csv.reader([line], skipinitialspace=True), [])]
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter, skipinitialspace=True), [])]
     except csv.Error:
         return [line.strip()]
+
+
+def delimiter_of(line: str, names: str) -> str:
+    """What stands between the cells of a table, as its first line shows; ``names`` are those that the user gives to the columns."""
+    given = names.split(",") if names else []
+    for delimiter in DELIMITERS:
+        cells = cells_of(line, delimiter)
+        if "=" in names:
+            theirs = {plain(pair.partition("=")[2]) for pair in given}
+            fits = theirs <= set(map(plain, cells))
+        elif names:
+            fits = len(cells) == len(given)
+        else:
+            fits = is_header(cells) or _guessed(cells)
+        if fits:
+            return delimiter
+    return ","
+
+
+def _guessed(cells: Sequence[str]) -> bool:
+    try:
+        guess([cells], moment)
+    except ValueError:
+        return False
+    return True
 
 
 def doubtful_unit(readings: Iterable[Reading]) -> bool:

@@ -17,6 +17,7 @@ class Unpacked(io.RawIOBase):
         self._packed = packed
         self._member = zlib.decompressobj(wbits=31)
         self._ready = memoryview(b"")
+        self._begun = False  # something was unpacked
 
     def readable(self) -> bool:
         """It can be read."""
@@ -27,6 +28,8 @@ class Unpacked(io.RawIOBase):
         while not self._ready:
             piece = self._member.unconsumed_tail or self._member.unused_data or self._packed.read(PACKED_BYTES)
             if not piece:
+                if not self._begun:
+                    raise OSError("it is damaged, or cut off before its first row")
                 return 0
             if self._member.eof:
                 self._member = zlib.decompressobj(wbits=31)
@@ -34,6 +37,7 @@ class Unpacked(io.RawIOBase):
                 self._ready = memoryview(self._member.decompress(piece, UNPACKED_BYTES))
             except zlib.error as error:
                 raise OSError("it is damaged, or not a gzip file despite its first bytes") from error
+        self._begun = True
         count = min(len(buffer), len(self._ready))
         buffer[:count] = self._ready[:count]
         self._ready = self._ready[count:]

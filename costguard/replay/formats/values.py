@@ -16,7 +16,7 @@ _MINUTES = {f"{minute:02}:": 60.0 * minute for minute in range(60)}
 _SECONDS = re.compile(r"[0-5]\d(?:[.,]\d+)?|60(?:[.,]\d+)?")
 _ISO_HOUR = re.compile(r"20(?!0[0-4])\d\d-\d\d-\d\d[ T](?:[01]\d|2[0-3]):")
 _ISO_SECONDS = re.compile(r"([0-5]\d(?:\.\d{1,6})?)(?:Z|([+-])([01]\d|2[0-3]):?([0-5]\d))")
-_NUMBER = re.compile(r"[-+]?\d+(\.\d*)?([eE][-+]?\d+)?")
+_NUMBER = re.compile(r"[-+]?\d+([.,]\d*)?([eE][-+]?\d+)?")
 
 EARLIEST, LATEST = 1e9, 4.2e9
 """Seconds since the epoch in September 2001 and in 2103: no recording is from before, or from after."""
@@ -34,7 +34,7 @@ def load(cell: str, scale: float = 1.0) -> Reading:
     if not _NUMBER.fullmatch(number):
         raise ValueError(f"{text!r} is not a load; allowed: 0 to 100, with or without %, or [N/A] and the like")
     try:
-        return percent(float(number) * scale)
+        return percent(float(number.replace(",", ".")) * scale)
     except ValueError as error:
         raise ValueError(f"{text!r} is not a load: {error}") from None
 
@@ -43,7 +43,7 @@ def moment(cell: str) -> float:
     """A date in seconds since the epoch; one without a zone is local time. Raises ValueError."""
     text = cell.strip()
     if _NUMBER.fullmatch(text):
-        return since_epoch(float(text))
+        return since_epoch(float(text.replace(",", ".")))
     if match := _SMI.fullmatch(text):
         year, month, day, hour, minute = (int(part) for part in match.groups()[:5])
         try:
