@@ -35,7 +35,8 @@ class Trace(NamedTuple):
     """What was recorded of one machine. ``times`` are dates in seconds since the epoch and never run backwards.
 
     ``interval`` is the median of their steps, in seconds; ``codes`` stand in the order of ``devices``; ``vetoes`` is what senses
-    saw, where that was recorded, in the order of time.
+    saw, where that was recorded, in the order of time. ``unfinished`` are the rows of a last tick that was being written, which is
+    no part of the times: each with its date and the position of its GPU.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Trace(NamedTuple):
     readings: tuple[Reading, ...]
     interval: float
     vetoes: "tuple[SeenFrom, ...]" = ()
+    unfinished: "tuple[tuple[float, int, Reading], ...]" = ()
 
     @property
     def gpus(self) -> tuple[str, ...]:

@@ -217,10 +217,15 @@ class _PartlyRead:
                 return None
         codes = _joined(self._codes)
         cut = [codes[place : ticks * count : count] for place in range(count)]
-        self._grouper.settle(self._last, cut, arrow_values.step_of(times))
+        self._grouper.settle(self._last, cut, arrow_values.step_of(times), self._unfinished(codes[ticks * count :]))
         head = [row for row in csv.reader(self._lines, skipinitialspace=True) if len(row) == self._columns.width]
         self._table.count(self._rows, list(zip(*head, strict=True)))
         return self._table.finish()
+
+    def _unfinished(self, codes: Codes) -> list[tuple[float, int, int]]:
+        """The rows after the last whole tick."""
+        moments = self._grouper.moments.column(self._latest[-len(codes) :]) if codes else []
+        return [(moments[-1], place, code) for place, code in enumerate(codes)]
 
     def _ends_well(self, before: float, left: int) -> bool:
         """Whether the ``left`` rows after the last whole tick are one that was being written, and can be dropped."""

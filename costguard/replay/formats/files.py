@@ -1,6 +1,7 @@
 """Open a recording, whatever it is, and read it."""
 
 import gc
+import hashlib
 import io
 import os
 import re
@@ -15,6 +16,7 @@ from costguard import extras
 from costguard.engine.words import several
 from costguard.files import NoFileError, open_file
 from costguard.replay.formats import parquet
+from costguard.replay.formats.join import Part, by_machine, notes_on, one_trace
 from costguard.replay.formats.prometheus import read_answer
 from costguard.replay.formats.recording import looks_like_own, read_own
 from costguard.replay.formats.source import Progress, Source
@@ -81,23 +83,61 @@ def read(path: str, options: Options = DEFAULTS, reader: str = "auto", progress:
 def read_all(
     paths: Sequence[str], options: Options = DEFAULTS, reader: str = "auto", progress: Progress | None = None
 ) -> Recording:
-    """Read several files, and those in folders; each file has machines of its own. Raises TraceError."""
+    """Read several files, and those in folders; what several of them say of one machine is one recording. Raises TraceError."""
     files, notes = _listed(paths)
+    files = _each_once(files, notes)
     if len(files) == 1:
         found = read(files[0], options, reader, progress)
         return found._replace(notes=(*notes, *found.notes))
-    traces: list[Trace] = []
+    parts: list[Part] = []
+    whole_of: dict[bytes, str] = {}
     rows = done = 0
     for path in files:
         found = read(path, options, reader, partial(_add, progress, done) if progress else None)
         done += size_of(path)
+        if (copy_of := whole_of.setdefault(_content(found, path), path)) != path:
+            notes.append(f"{path} says the same as {copy_of}, and counts once")
+            continue
         rows += found.rows
-        taken = {trace.name for trace in traces}
-        for trace in found.traces:
-            named = trace.name or os.path.basename(path)
-            traces.append(trace._replace(name=f"{named} ({path})" if named in taken else named))
+        parts += [Part(path, trace) for trace in found.traces]
         notes += [f"{path}: {note}" for note in found.notes]
-    return Recording(tuple(traces), rows, tuple(notes))
+    groups = by_machine(parts, by_name=bool(options.machine))
+    return Recording(tuple(_of_machines(groups)), rows, (*notes, *notes_on(parts, groups)))
+
+
+def _of_machines(groups: Sequence[Sequence[Part]]) -> Iterator[Trace]:
+    """The recording of each machine, every one with a name of its own."""
+    taken: set[str] = set()
+    for group in groups:
+        path = group[0].path
+        named = next((part.trace.name for part in group if part.trace.name), os.path.basename(path))
+        name = f"{named} ({path})" if named in taken else named
+        taken.add(name)
+        yield one_trace(group, name)
+
+
+def _each_once(files: Sequence[str], notes: list[str]) -> list[str]:
+    """The files without those that are another one under a further name."""
+    found: dict[tuple[int, int] | str, str] = {}
+    for path in files:
+        state = os.stat(path) if os.path.isfile(path) else None
+        first = found.setdefault((state.st_dev, state.st_ino) if state else f"{len(found)}", path)
+        if first is not path:
+            notes.append(f"{path} is the same file as {first}, and is read once")
+    return list(found.values())
+
+
+def _content(found: Recording, path: str) -> bytes:
+    """The same for a file that says the same; that all is at rest all the time, many machines may say at one time."""
+    if all(len(set(codes)) < 2 for trace in found.traces for codes in trace.codes):
+        return path.encode()
+    content = hashlib.sha256()
+    for trace in found.traces:
+        content.update(repr((trace.name, trace.devices, trace.readings)).encode())
+        content.update(trace.times)
+        for codes in trace.codes:
+            content.update(codes)
+    return content.digest()
 
 
 def size_of(path: str) -> int:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from operator import eq, itemgetter, le, lt
 from typing import TypeAlias
 
-from costguard.engine.observation import Device, Unknown
+from costguard.engine.observation import Device, Reading, Unknown
 from costguard.replay.formats.dst import unfold
 from costguard.replay.formats.overlap import one_tick_a_time, refuse_overlap
 from costguard.replay.formats.rhythm import rows_in_a_tick
@@ -18,6 +18,12 @@ from costguard.replay.trace import Codes, ReadingCodes, Trace, step_of
 
 SAMPLE = 4096
 """Rows from which the rhythm is learnt."""
+
+ENOUGH = 32
+"""With fewer rows it is not, as long as there may be more."""
+
+ONE_TICK = 10.0
+"""Seconds by which the rows of one tick are less apart, where no second one shows how far apart ticks are."""
 
 Time: TypeAlias = "str | float"
 """A date as a cell has it, or the moment that it stands for."""
@@ -35,7 +41,7 @@ class Grouper:
         self.sorted = True
         self._moving = True  # no two ticks have the same time
         self.moments = moments
-        self.spread = float("inf")  # seconds by which the rows of one tick are less apart
+        self.spread = ONE_TICK  # seconds by which the rows of one tick are less apart
         self._palette = palette
         self._times: array[float] = array("d")
         self._columns: list[array[int]] = []
@@ -44,18 +50,27 @@ class Grouper:
         self._local = False  # the times are those of a local clock, which may be set back
         self._dated = False  # the times are moments already
         self._named = True
-        self._rest: tuple[list[Time], list[str], list[int]] = ([], [], [])
+        self._rest: tuple[Sequence[Time], Sequence[str], Sequence[int]] = ([], [], [])
         self._open: dict[int, int] = {}
         self._open_since = 0.0
         self._open_last = 0.0
         self._learnt: tuple[Sequence[Time], Sequence[float]] = ([], [])  # times of which the moments are known already
         self._settled: tuple[array[float], list[Codes], float] | None = None
+        self._unfinished: list[tuple[float, int, int]] = []
 
     def feed_dated(
         self, moments: Sequence[float], gpus: Sequence[str] | None, codes: Sequence[int], *, local: bool
     ) -> None:
         """As `feed`, where the moments of the cells are known; ``local``: they are those of a local clock."""
         self._dated, self._local = True, local
+        if self._regular is None:  # where machines take turns, a few rows come at a time
+            times, names, numbers = self._rest
+            if times:
+                moments, gpus, codes = [*times, *moments], gpus and [*names, *gpus], [*numbers, *codes]  # type: ignore[list-item]  # as the flag says
+            if len(moments) < ENOUGH:
+                self._named, self._rest = gpus is not None, (moments, gpus or [], codes)
+                return
+            self._rest = ([], [], [])
         self.feed(moments, gpus, codes)
 
     def feed(self, times: Sequence[Time], gpus: Sequence[str] | None, codes: Sequence[int]) -> None:
@@ -111,7 +126,7 @@ class Grouper:
             same = moments[::count] if gpus is None else [
                 m for m, key in zip(moments, gpus, strict=False) if key == self._rhythm[0]
             ]  # fmt: skip
-            self.spread = step_of(same) / 2 or float("inf")
+            self.spread = step_of(same) / 2 or ONE_TICK
         self._regular = True
         return self._rhythm
 
@@ -195,17 +210,34 @@ class Grouper:
             column.append(self._open.get(place, missing))
         self._open = {}
 
-    def settle(self, times: "array[float]", columns: "list[Codes]", step: float) -> None:
+    def settle(
+        self, times: "array[float]", columns: "list[Codes]", step: float, unfinished: list[tuple[float, int, int]]
+    ) -> None:
         """All of the ticks at once, in order; ``step`` is their usual one. Nothing was fed, and nothing will be."""
-        self._settled = (times, columns, step)
+        self._settled, self._unfinished = (times, columns, step), unfinished
 
     # -- the end ---------------------------------------------------------------------------------------------
+
+    def complete(self) -> None:
+        """Take in the rows that waited for more; then every GPU has its key."""
+        if self._regular is None and self._rest[0]:
+            times, gpus, codes = self._rest
+            self._rest = ([], [], [])
+            self.feed(times, gpus if self._named else None, codes)
 
     def finish(self, devices: Sequence[Device]) -> Trace:
         """The trace of this machine. A last tick that is not whole is dropped; it was being written."""
         if self._settled is not None:
             times, columns, step = self._settled
-            return Trace(self.name, tuple(devices), times, tuple(columns), self._palette.whole, step)
+            return Trace(
+                self.name,
+                tuple(devices),
+                times,
+                tuple(columns),
+                self._palette.whole,
+                step,
+                unfinished=self._last_rows(),
+            )
         rest_times, rest_gpus, rest_codes = self._rest
         if rest_times:
             self._rest = ([], [], [])
@@ -219,6 +251,8 @@ class Grouper:
             late = self._times and self._open_last < self._times[-1]  # no end of the recording, but rows out of order
             if len(self._open) == len(self._columns) or not self._times or late or not self.sorted:
                 self._close()
+            elif self._named:
+                self._unfinished = [(self._open_last, place, code) for place, code in self._open.items()]
             self._open = {}
         if not self.sorted and self._local and (unfolded := unfold(self._times)) is not None:
             self._times, self.sorted = unfolded, True
@@ -238,7 +272,13 @@ class Grouper:
             tuple(self._palette.pack(column.tolist()) for column in self._columns),
             self._palette.whole,
             step_of(self._times),
+            unfinished=self._last_rows(),
         )
+
+    def _last_rows(self) -> tuple[tuple[float, int, Reading], ...]:
+        """The rows of a tick that was being written."""
+        readings = self._palette.readings
+        return tuple((at, place, readings[code]) for at, place, code in self._unfinished)
 
     def _refuse_two_in_one(self) -> None:
         """Raises DoubtfulRowsError where the rows of one GPU go through the same time twice."""
@@ -260,7 +300,7 @@ class Grouper:
         self._times = array("d")
         self._columns = [array("L") for _ in self._columns]
         single = [at for at, place, _ in rows if place == 0]
-        self.spread = step_of(single) / 2 or float("inf")
+        self.spread = step_of(single) / 2 or ONE_TICK
         self._one_by_one([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
         if self._open:
             self._close()

@@ -66,6 +66,8 @@ def read_answer(source: Source, options: Options, progress: Progress | None = No
     if not any(one.readings for one in series):
         raise TraceError(f"{source.name} has no samples", HINT)
     _refuse_doubtful_unit(source, options, series)
+    if not options.machine:
+        series = list(_under_one_name(series, notes))
     machines = dict.fromkeys(each.machine for each in series)
     traces = tuple(_trace(name, [each for each in series if each.machine == name]) for name in machines)
     return Recording(traces, sum(len(each.readings) for each in series), tuple(notes))
@@ -100,6 +102,21 @@ def _series(given: Mapping[str, Any], metric: str, scale: float, machine: str | 
     return _Series(_label(labels, wanted), device, metric, readings)
 
 
+def _under_one_name(series: Sequence[_Series], notes: list[str]) -> Iterator[_Series]:
+    """A GPU that changes the name of its machine stays one: an exporter's address, or its pod, is another one after each start."""
+    name_of: dict[str, str] = {}  # a machine's name, to the one that counts
+    machine_of: dict[str, str] = {}  # a GPU's UUID, to that of its machine
+    for each in series:
+        known = machine_of.get(each.device.uuid, each.machine) if each.device.uuid else each.machine
+        counts = name_of.setdefault(each.machine, known)
+        if each.device.uuid:
+            machine_of.setdefault(each.device.uuid, counts)
+    others = sorted({each.machine for each in series if name_of[each.machine] != each.machine})
+    if others:
+        notes.append(f"{', '.join(others)} name GPUs of another machine, by their UUIDs, and are read as that one")
+    yield from (each._replace(machine=name_of[each.machine]) for each in series)
+
+
 def _label(labels: Mapping[str, str], wanted: Sequence[str]) -> str:
     return next((labels[name] for name in wanted if name in labels), "")
 
@@ -114,12 +131,12 @@ def _refuse_doubtful_unit(source: Source, options: Options, series: Sequence[_Se
 
 def _trace(name: str, series: Sequence[_Series]) -> Trace:
     """One machine: every GPU at every time that any of them has."""
-    devices = list(dict.fromkeys(each.device for each in series))
+    devices = list({each.device.key: each.device for each in reversed(series)}.values())[::-1]
     times = array("d", sorted({at for each in series for at in each.readings}))
     palette = ReadingCodes()
     columns = []
     for place, device in enumerate(devices):
-        of_gpu = [each for each in series if each.device == device]
+        of_gpu = [each for each in series if each.device.key == device.key]
         columns.append(palette.pack([palette.number(_at(at, of_gpu)) for at in times]))
         if device.number is None:
             devices[place] = device._replace(number=place)

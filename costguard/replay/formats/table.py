@@ -283,8 +283,9 @@ class Table:
             raise TraceError(f"{self.source.name} has no rows", f"{ALLOWED}; see docs/replay.md.")
         traces = []
         for grouper in self._groupers.values():
-            devices = [self._device(grouper.name, key, place) for key, place in grouper.keys.items()]
             try:
+                grouper.complete()
+                devices = [self._device(grouper.name, key, place) for key, place in grouper.keys.items()]
                 traces.append(grouper.finish(devices))
             except DoubtfulRowsError as error:
                 raise self._doubtful(error) from None

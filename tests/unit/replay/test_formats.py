@@ -109,14 +109,14 @@ def test_parquet(tmp_path: Path) -> None:
 
 
 def test_a_folder_and_a_file(tmp_path: Path) -> None:
-    """Each file is a machine of its own; what is no recording is passed over, and that is told."""
+    """Each file that names no machine is one of its own; what is no recording is passed over, and that is told."""
     folder = tmp_path / "fleet"
     folder.mkdir()
     rows = "timestamp,utilization.gpu\n" + "".join(f"{START + 10 * k},{k}\n" for k in range(3))
     (folder / "a.csv").write_text(rows)
-    (folder / "b.csv.gz").write_bytes(gzip.compress(rows.encode()))
+    (folder / "b.csv.gz").write_bytes(gzip.compress(rows.replace(",2\n", ",9\n").encode()))
     (folder / "README.md").write_text("# recordings")
-    (tmp_path / "a.csv").write_text(rows)
+    (tmp_path / "a.csv").write_text(rows.replace(",2\n", ",8\n"))
     found = read_all([str(folder), str(tmp_path / "a.csv")])
     assert [trace.name for trace in found.traces] == ["a.csv", "b.csv.gz", f"a.csv ({tmp_path / 'a.csv'})"]
     assert found.rows == 9

@@ -142,3 +142,22 @@ def test_a_gpu_that_is_unknown_at_one_time_is_that(tmp_path: Path) -> None:
     reading = only(table(tmp_path, "standard", "timestamp,gpu_util", rows)).column(0)[20]
     assert isinstance(reading, Unknown)
     assert "rows are missing" in reading.reason
+
+
+@pytest.mark.parametrize("gpu", [0, 1])
+def test_a_lost_row_where_machines_take_turns_moves_no_other(tmp_path: Path, gpu: int) -> None:
+    """Of each only one look stands together, which does not show how far apart two are."""
+    rows = [
+        f"{START + 30 * k + g / 10:.1f},{name},{g},{k % 90}\n"
+        for k in range(80)
+        for name in "ab"
+        for g in (0, 1)
+        if (k, name, g) not in {(20, "a", gpu), (0, "b", 0)}
+    ]
+    found = table(tmp_path, "standard", "timestamp,host,index,gpu_util", [row.strip() for row in rows])
+    for trace in found.traces:
+        assert {round(b - a) for a, b in pairwise(trace.times)} == {30}
+        for place in (0, 1):
+            lost = (20, "a", f"gpu{gpu}") if trace.name == "a" else (0, "b", "gpu0")
+            key = trace.gpus[place]
+            assert loads(trace, place) == [None if (k, trace.name, key) == lost else k % 90 / 100 for k in range(80)]
