@@ -24,7 +24,8 @@ def _any(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
 class Bent(NamedTuple):
     """``often``: what every second fault is. ``in_countdown``, ``in_action``, ``in_done``: what befalls every second countdown, request, and end.
 
-    ``wrong_dates``: share of boots with a wrong date. ``wrong_for``: the longest that it stays so, in seconds. ``timer``: share of boots by a timer, None as usual. ``owner_every``: mean
+    ``wrong_dates``: share of boots with a wrong date. ``wrong_for``: the longest that it stays so, in seconds. ``flat``: share of these
+    on which a clock stood still for months. ``calm``: share of boots in which nothing goes wrong for a day. ``days``: of a story in which many of these have their place. ``timer``: share of boots by a timer, None as usual. ``owner_every``: mean
     seconds between two configurations. ``steady``: no boot brings another one. ``glances``: share of forgotten machines at which somebody looks, too short to arm them.
     """
 
@@ -35,6 +36,9 @@ class Bent(NamedTuple):
     options: Options = _any
     wrong_dates: float = 0.1
     wrong_for: float = HOUR
+    flat: float = 0.5
+    calm: float = 1 / 50
+    days: float = 0.75
     timer: float | None = None
     owner_every: float = 5 * HOUR
     steady: bool = False
@@ -44,13 +48,15 @@ class Bent(NamedTuple):
 def _second_action(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
     long = ("stop", ("terminate", "shutdown"))
     first, then = rng.choice((("stop", ("shutdown",)), long, long, ("command", ("shutdown",))))
-    return {**_stops(rng, spent), "kill_action": first, "fallback": then}
+    often = rng.choice((30.0, 60.0, 120.0))  # a pause between two tries is seen where looks are closer than that
+    return {**_stops(rng, spent), "kill_action": first, "fallback": then, "interval": often}
 
 
 def _deadlines(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
-    which = rng.choice(("lifetime", "lease_until"))
-    at = {"lifetime": spent.ran, "lease_until": spent.wall}[which] + rng.uniform(0.1, 1.5) * HOUR
-    return {which: at, "stop_busy": rng.random() < 0.6, "mode": "live", "admin_hold": ""}
+    which = rng.choice((("lifetime",), ("lease_until",), ("lifetime", "lease_until")))
+    begun = {"lifetime": spent.ran, "lease_until": spent.wall}
+    ends = {name: begun[name] + rng.uniform(0.1, 1.5) * HOUR for name in which}
+    return {**ends, "stop_busy": rng.random() < 0.6, "mode": "live", "admin_hold": ""}
 
 
 def _budgets(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
@@ -100,13 +106,28 @@ BENTS: dict[str, Bent] = {
             ("go", "fail", 3),
             ("go", "fail", 6),
         ),
+        in_action=("reload", "a small change"),
     ),
     "deadlines": Bent(
         options=_deadlines,
-        often=("reload", "edited", "suspend", "hold"),
-        in_countdown=("a small change", "edited", "suspend"),
+        often=(
+            "reload",
+            "edited",
+            "suspend",
+            "hold",
+            "the deadline moved",
+            "the deadline moved over a boot",
+            "release",
+        ),
+        in_countdown=("a small change", "edited", "suspend", "the deadline moved"),
     ),
-    "budgets": Bent(options=_budgets, often=("suspend", "reboot"), wrong_dates=0.0, owner_every=40 * HOUR, steady=True),
+    "budgets": Bent(
+        options=_budgets,
+        often=("suspend", "reboot", "off for hours"),
+        wrong_dates=0.0,
+        owner_every=40 * HOUR,
+        steady=True,
+    ),
     "forgotten machines": Bent(
         options=_forgotten,
         often=("reboot", "guard killed", "work beside the unseen"),
@@ -118,7 +139,8 @@ BENTS: dict[str, Bent] = {
         options=_stops,
         often=("reboot", "held over a boot", "nobody works"),
         wrong_dates=0.5,
-        wrong_for=12 * HOUR,
+        wrong_for=24 * HOUR,
+        flat=0.8,
         timer=0.8,
     ),
     "unreadable GPUs": Bent(
@@ -133,15 +155,25 @@ BENTS: dict[str, Bent] = {
             *("held over a boot", "a stop by hand, and a reload", "held without end"),
         ),
         in_countdown=("hold",),
+        in_done=("release by root",),
     ),
     "holes": Bent(
         options=_slow_to_arm,
-        often=("stall", "suspend", "announcement", "two announcements", "a burst over a stall", "a burst over a stall"),
+        often=(
+            *("stall", "suspend", "announcement", "two announcements", "an announcement that comes nearer"),
+            *("a burst over a stall", "a burst over a stall"),
+        ),
         in_countdown=("stall", "suspend", "announcement", ("notify", "fail", 3)),
     ),
     "tags": Bent(
         options=_stops,
-        often=("tag", "tag, and a guard that cannot read it", "guard killed", "a tag while nobody works"),
+        often=(
+            "tag",
+            "tag, and a guard that cannot read it",
+            "guard killed",
+            "a tag while nobody works",
+            "a tag over bursts",
+        ),
         in_countdown=(("notify", "fail", 3),),
         owner_every=20 * HOUR,
     ),
@@ -157,10 +189,11 @@ BENTS: dict[str, Bent] = {
     "work that is lost": Bent(options=_waiting, often=("lost at work",), owner_every=2 * HOUR),
     "readers": Bent(
         options=_stops,
-        often=(("nvml", "die", 1), ("nvml", "hang", 8), "readers die while nobody works"),
+        often=(("nvml", "die", 1), ("nvml", "hang", 8), ("nvml", "late", 3), "readers die while nobody works"),
         in_countdown=("out of sight",),
         owner_every=40 * HOUR,
     ),
+    "calm days": Bent(calm=0.7, days=3.0),
 }
 """By what they are about."""
 

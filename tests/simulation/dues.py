@@ -275,6 +275,8 @@ class Dues:
         """Whether one has certainly passed."""
         judge = self._judge
         law, ran = judge.law, judge.ran_stored + judge.awake() - 2 * judge.law.interval
+        if judge.at < judge.extensions.latest + law.interval:
+            return False
         spent = ran - (judge.budget_since if judge.budget_since is not None else ran)
         period = judge.period if judge.period is not None and judge.period.length == law.period else None
         # where no date is sure, nobody knows which period it is

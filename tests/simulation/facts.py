@@ -32,6 +32,7 @@ class Sights:
         self.listed: set[object] = set()
         """GPUs that the guard has heard of."""
         self._appeared: set[object] = set()  # and any guard that remembers this boot
+        self._told: set[object] = set()  # in the last answer
 
     def forget(self) -> None:
         """The guard remembers nothing of this boot."""
@@ -41,12 +42,16 @@ class Sights:
         """The reader answered."""
         by_key = {gpu[0]: gpu for gpu in gpus}
         self.listed |= by_key.keys()
-        self._appeared |= by_key.keys()
+        self._told = {*by_key}
         look = Look(at, tuple(_seen(by_key.get(key)) for key in self._machine.keys))
         self.looks.append(look)
         if len(self.looks) > 2000 and self.looks[1000].at < at - KEEP:
             del self.looks[:1000]
         return look
+
+    def taken(self) -> None:
+        """A tick took the last answer: a GPU that only an earlier one told of, which no tick took, the guard need not know yet."""
+        self._appeared |= self._told
 
     def missed(self, at: float) -> None:
         """A tick without an answer."""

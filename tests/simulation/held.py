@@ -63,6 +63,11 @@ class Holds:
         """A user wants to hold, or to release."""
         self._wishes.setdefault(uid, []).append(self._judge.at)
 
+    def asks_often(self, uid: int) -> bool:
+        """Whether a user asks so often that nobody listens."""
+        wishes = [one for one in self._wishes.get(uid, ()) if self._judge.at - one < WISHES_WITHIN]
+        return len(wishes) > WISHES and uid != 0
+
     def _free(self, accounts: dict[int, Account], uid: int, *, most: bool) -> float:
         """Seconds that a user may still hold, by these accounts."""
         given = self._judge.story.ruled["policy"]
@@ -79,12 +84,11 @@ class Holds:
     def refused(self, uid: int, asked: float) -> None:
         """A hold was refused: only when a request is out or was carried out, the time is used up, or the user asks all the time."""
         judge, at = self._judge, self._judge.at
-        often = len([one for one in self._wishes.get(uid, ()) if at - one < WISHES_WITHIN]) > WISHES and uid
         slept = judge.drowsy or at - judge.began < 2 * judge.law.interval + EXACT
         if (
             judge.stage in {"gone", "unsure"}
             or (judge.stage == "done" and judge.carried_out)
-            or often
+            or self.asks_often(uid)
             or slept
             or not self._sure
         ):
@@ -205,8 +209,7 @@ class Holds:
 
     def kept(self, uid: int) -> None:
         """A user was told that no hold of his ended."""
-        often = len([one for one in self._wishes.get(uid, ()) if self._judge.at - one < WISHES_WITHIN]) > WISHES
-        if uid and self._sure and not often and self.until.get(uid, -NEVER) > self._judge.at + EXACT:
+        if uid and self._sure and not self.asks_often(uid) and self.until.get(uid, -NEVER) > self._judge.at + EXACT:
             self._judge.breaks(f"user {uid} cannot end the own hold")
 
     def ended(self, uid: int) -> None:

@@ -15,6 +15,7 @@ from costguard.testing.simhost import Watch
 from costguard.testing.simmachine import IDLE_LOAD
 from tests.simulation import rules
 from tests.simulation.dues import Dues
+from tests.simulation.extended import Extensions
 from tests.simulation.facts import BLINK, Arming, Look, Rest, Sights
 from tests.simulation.held import EXACT, Holds
 from tests.simulation.incidents import Incidents
@@ -76,7 +77,7 @@ class Judge(Watch):
         machine = story.machine
         self.counts: Counter[str] = Counter()
         self.sights, self.arming, self.rest = Sights(machine), Arming(), Rest(len(machine.keys))
-        self.holds = Holds(self)
+        self.holds, self.extensions = Holds(self), Extensions(self)
         self.wanted: dict[str, Any] = {}  # what tags of the machine ask for
         self.law: Terms = terms(story.config, {}, len(machine.keys))
         self.began = -20.0  # boot or resume
@@ -90,7 +91,7 @@ class Judge(Watch):
         self._counted: dict[int, float] = {}  # when a counter of a GPU was certainly read last
         self._count_lost = False  # an answer that no tick took has read them since
         self.saved_at, self.unsaved = 0.0, False
-        self.stored_at = -NEVER
+        self.stored_at = self.stored_of = -NEVER  # when commitments were written, and of when they certainly are
         self.configured_at = -NEVER
         self.stalled = -NEVER  # the guard got no CPU until then
         self.carried = 0.0  # quiet seconds of earlier boots
@@ -132,6 +133,7 @@ class Judge(Watch):
         self.killed = -NEVER  # the guard was
         self.went = -NEVER  # the last request
         self.off_at = self.slept_at = -NEVER  # the machine went off, or fell asleep
+        self._was_out = False  # a request, when it went off
         # what stands in the way
         self.jumped = -NEVER
         self.doubted = -NEVER  # the date was known to be wrong
@@ -187,7 +189,7 @@ class Judge(Watch):
 
     def going_off(self) -> None:
         """The machine is off; by the guard's request, if that was just now."""
-        self.off_at = self.at
+        self.off_at, self._was_out = self.at, self.is_out()
         requested = self._requested()
         own = self.at - requested < 120.0
         if own:
@@ -227,8 +229,9 @@ class Judge(Watch):
         self.sights.looks.clear()
         self.ticks.clear()
         kept = self._commitments()
-        if same and kept and self.stored_at > self.stage_at + 1.0 and self.reason != "person":
-            self._closes = {"warned": "cancelled", "gone": "closed"}.get(self.stage, "")
+        known = same and kept and self.stored_of > self.stage_at + 1.0 and self.reason != "person"
+        ends = {"warned": "cancelled", "gone": "closed" if self._was_out else ""}
+        self._closes = ends.get(self.stage, "") if known else ""
         self.ran_stored = max(0.0, self.stored_ran - WRITTEN) if same and kept else 0.0
         self.period = self._period_kept(kept)
         if self._carried_under != self._rules(self.story.config, {}):
@@ -251,10 +254,8 @@ class Judge(Watch):
             self.carried = max(self.carried, self.carried_unless_written)
         self._keep_wish()
         self._afresh()
-        if self._closes:
-            self.tidings.owes(self._closes)
-        self._closes = ""
         self.holds.booted(kept)  # the policy of this boot bounds them
+        self.extensions.booted(kept)
 
     def _period_kept(self, kept: dict[str, Any]) -> Period | None:
         """The period of the budget, where the commitments hold its beginning; nobody knows it any more where they lost that."""
@@ -293,6 +294,7 @@ class Judge(Watch):
         self.enter("watching")
         self.begin_again()
         self.dues.afresh()
+        self.letters.afresh()
         self.graced_at = self.at if self.story.world.slept else self.began  # nobody remembers when it woke up
 
     def begin_again(self) -> None:
@@ -332,12 +334,16 @@ class Judge(Watch):
             if kind == "release":  # done perhaps, and the guard died before it could say so
                 lasts = max(self.holds.latest, self.holds.perhaps)
                 self.holds.released(uid)
+                self.extensions.released(uid, sure=False)
                 self.holds.perhaps = lasts
                 self.enter("unsure")
                 self.holds.doubt()
             elif kind == "hold":
                 self.holds.doubt()
                 self.holds.perhaps = max(self.holds.perhaps, self.at + min(seconds, self.law.hold_max))
+                self.enter("unsure")
+            elif kind == "extend":
+                self.extensions.asked(seconds)
                 self.enter("unsure")
         self.asked.clear()
         self._noticed.clear()
@@ -373,8 +379,12 @@ class Judge(Watch):
             kept = self._commitments()
             self.period = self._period_kept(kept)
             self._must_hear(kept, lost=start.lost)
+            if self._closes and kept:
+                self.tidings.owes(self._closes)
+            self._closes = ""
             self.ran_stored = self.ran_stored if kept else 0.0
             self.holds.lost(kept)
+            self.extensions.lost(kept)
             self._keep_stops(kept)
             self._afresh()
             if (kept.get("incident") or {}).get("asked") is not None and kept.get("boot_id") == start.boot_id:
@@ -545,6 +555,8 @@ class Judge(Watch):
         if self.at <= self.stalled:  # an answer that it comes to late the guard drops, and asks anew
             self.noticed_until = max(self.noticed_until, due + AFTERWARDS)
             return
+        if name in self._noticed and due < min(self._noticed.values()) - 60.0:
+            self.tidings.owes("notice")  # so much sooner is news
         forgotten = self.noticed_until + 2 * self.law.interval  # by the guard, once it has looked after that
         if due > self.at > forgotten and (self.noticed_until == -NEVER or self.ticks[-1] > forgotten):
             self.tidings.owes("notice")
@@ -586,6 +598,8 @@ class Judge(Watch):
             self.graced_at = at  # now the guard knows that it woke up
         if look is None:
             self.sights.missed(at)
+        else:
+            self.sights.taken()
         doubtful = look is None or at - look.at > 4.0 or at <= self.stalled + 1.0
         self.hazy_at = at if doubtful else self.hazy_at
         seen = (None,) * len(self.story.machine.keys) if look is None or doubtful else look.seen
@@ -700,10 +714,12 @@ class Judge(Watch):
         self.dues.stored(data["data"])
         if -1.0 < now.wall - data["data"]["wall"] < EXACT and self.configured_at < self.began:
             self.holds.stored(data["data"])
+            self.extensions.stored(data["data"])
         self.stored_at = self.at
         self.stored_ran = self.ran_stored + self.awake() - 1.0
         self.stored_under = None if self.wanted else self.story.ruled
         late = now.wall - data["data"]["wall"]  # it was decided then, or the date was set meanwhile
+        self.stored_of = self.at - late if -1.0 < late < EXACT else -NEVER
         seen = max((tick for tick in self.ticks[-2:] if tick <= self.at - late + BLINK), default=-NEVER)
         self.stored_dated = -1.0 < late < EXACT and max(self.jumped, self.doubted) < seen
         self.stored_ran -= late if 0.0 <= late < 3600.0 else 3600.0
@@ -878,12 +894,8 @@ class Judge(Watch):
         done = json.loads(answer).get("done") is True
         kind, uid, seconds = self.asked.pop(client, ("", 0, 0.0))
         self.story.note(f"answer: {answer[:160].decode()}")
-        if not done and kind == "hold":
-            self.holds.refused(uid, seconds)
-        elif not done and kind == "release":
-            self.holds.kept(uid)
         if not done:
-            self.wishes.answered(kind, uid, done=False)
+            self._denied(kind, uid, seconds)
             return
         if kind == "hold":
             self.holds.granted(uid, seconds)
@@ -891,8 +903,13 @@ class Judge(Watch):
             self.wishes.disturbed()
             if self.stage in {"warned", "gone"}:
                 self.enter("watching")
+        elif kind == "extend":
+            self.extensions.granted(uid, seconds)
+            if self.stage == "warned" and self.reason == "deadline":
+                self.enter("watching")
         elif kind == "release":
             self.holds.ended(uid)
+            self.extensions.released(uid)
             if uid == 0:
                 self.stops.clear()
                 self.tried_stops.clear()
@@ -906,6 +923,16 @@ class Judge(Watch):
             self.enter("warned")
             self.reason = "person"
         self.wishes.answered(kind, uid, done=True)
+
+    def _denied(self, kind: str, uid: int, seconds: float) -> None:
+        """A person heard that nothing was done."""
+        if kind == "hold":
+            self.holds.refused(uid, seconds)
+        elif kind == "extend":
+            self.extensions.refused(uid)
+        elif kind == "release":
+            self.holds.kept(uid)
+        self.wishes.answered(kind, uid, done=False)
 
     def troubled(self, since: float) -> bool:
         """Whether anything went wrong since then."""

@@ -27,14 +27,19 @@ class Letters:
 
     def __init__(self, judge: "Judge") -> None:
         self._judge = judge
+        self._lasted = 0.0  # as the last message about unknown said, which goes on
 
     def told(self, now: Instant, kind: str, facts: dict[str, Any]) -> None:
         """A message goes out."""
         judge, at = self._judge, self._judge.at
-        if kind == "came_back":
-            self._came_back(facts)
-        elif kind == "closed":
-            self._closed(facts)
+        whenever = {
+            "came_back": self._came_back,
+            "closed": self._closed,
+            "unknown_alarm": self._goes_on,
+            "unknown_recovered": self._is_over,
+        }
+        if kind in whenever:
+            whenever[kind](facts)
         if at - max(judge.ruled_at, judge.stalled, judge.guard_at, judge.jumped) < 2 * judge.law.interval:
             return  # it may have been decided before that
         rented = judge.story.ruled.get("providers") and judge.story.ruled["cloud"]["tag_settings"]
@@ -109,6 +114,19 @@ class Letters:
         if not 0.0 <= facts[seconds] <= longest:
             self._false(kind, seconds, facts, "no longer than the boot")
 
+    def _goes_on(self, facts: dict[str, Any]) -> None:
+        """What lasts, lasts longer each time: whatever came between."""
+        judge, lasted, self._lasted = self._judge, self._lasted, facts["unknown_seconds"]
+        if self._lasted < lasted - 1.0 and not facts.get("told_again"):
+            judge.breaks(f"unknown has lasted {self._lasted:.0f} s, and it was {lasted:.0f} s before")
+
+    def _is_over(self, _facts: dict[str, Any]) -> None:
+        self._lasted = 0.0
+
+    def afresh(self) -> None:
+        """The guard remembers nothing of what it has told."""
+        self._lasted = 0.0
+
     def _which(self, facts: dict[str, Any]) -> None:
         """The GPUs that cannot be read are those that could not be in the last answer."""
         judge = self._judge
@@ -141,7 +159,7 @@ class Letters:
         counted = min(judge.stored_at, judge.slept_at) if judge.off_at - judge.slept_at < NAPS else judge.stored_at
         off, unknown = judge.began - judge.off_at, judge.off_at - counted
         doubted = max(judge.jumped, judge.doubted)
-        if facts["off_seconds"] is None and judge.stored_dated and self._dated() and doubted < judge.off_at:
+        if facts["off_seconds"] is None and judge.stored_dated and self._dated() and doubted < judge.stored_of:
             self._false("closed", "off_seconds", facts, off)
         if facts["off_seconds"] is None or judge.jumped > judge.off_at - DAY or not self._dated():
             return

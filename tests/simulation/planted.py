@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 TABLE = Path(__file__).with_name("planted.toml")
 NOTHING = {"rule": "-", "why": "nothing is planted", "file": "", "unnoticed": "as it must be"}
 LIFE = "from tests.simulation.planted import {life}; {life}({seed}, {days}{about})"
-STORY, BENT_STORY = 2.5, 0.75
-"""Days of one story about everything, and of one that is mostly about something: several machines show more than one."""
+STORY = 2.5
+"""Days of one story about everything; several machines show more than one."""
 
 
 def lives(seed: int, days: float) -> None:
@@ -43,7 +43,8 @@ def about(seed: int, days: float, what: str) -> None:
     from tests.simulation.bents import BENTS
 
     bents = [BENTS[what]] if what in BENTS else [*BENTS.values()]
-    _tell(((1000 * seed + number, bents[(8 * seed + number) % len(bents)], BENT_STORY) for number in count()), days)
+    drawn = ((1000 * seed + number, bents[(8 * seed + number) % len(bents)]) for number in count())
+    _tell(((name, bent, bent.days) for name, bent in drawn), days)
 
 
 def _tell(stories: Iterable[tuple[int, "Bent", float]], days: float) -> None:

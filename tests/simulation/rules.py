@@ -103,6 +103,8 @@ def _unused(judge: "Judge", at: float) -> None:
 
 def _deadline(judge: "Judge", now: Instant, at: float) -> None:
     law = judge.law
+    if at < judge.extensions.surely - 1.0:
+        judge.breaks(f"I8: a deadline that somebody moved comes {judge.extensions.surely - at:.0f} s too early")
     dated = now.wall >= law.lease - 1.0 and now.synced is not False
     ran = judge.ran + judge.awake()
     # without a date no budget can begin: until then all that this machine has cost counts

@@ -24,11 +24,8 @@ DAY = 86400.0
 FAULTS_EVERY = (2400.0, 4800.0, 9600.0)
 """Mean seconds between faults that come by themselves, in one boot or another; more come with phases that are rare."""
 
-CALM = 1 / 50
-"""Share of boots after which nobody touches the machine, and nothing goes wrong: what comes once a day is seen there."""
-
 CALM_FOR = 1.1 * DAY
-"""Seconds after which somebody switches it off again."""
+"""Seconds after which somebody switches a machine off again that nobody touched: what comes once a day is seen there."""
 
 ALONE, WEEK = 0.5, 7.0
 """Share of the lives with a bent that are about nothing else; a life of more days meets everything."""
@@ -256,7 +253,8 @@ class Story:
         if self.wrong_by:  # it was not right before the machine went off
             self.world.at(max(self.right_at, self.world.now + self.rng.uniform(60.0, 3600.0)), self._date_is_right)
         elif self.rng.random() < self.bent.wrong_dates:  # the date is wrong until a server of time answers
-            hours = self.rng.choice((self.rng.choice((-1, 1)) * self.rng.uniform(2.0, 40.0), self._flat_battery()))
+            flat = self.rng.random() < self.bent.flat
+            hours = self._flat_battery() if flat else self.rng.choice((-1, 1)) * self.rng.uniform(2.0, 40.0)
             self.world.wall_offset += hours * 3600.0
             self.wrong_by = hours * 3600.0
             self.world.synced = self.rng.choice((False, False, None))
@@ -298,7 +296,7 @@ class Story:
             self._cut_short(self.config["policy"]["unused_after"] or 3600.0)
         elif not self.bent.steady and choice < (0.4 if self._has_deadline() else 0.75):
             self.config = self._owner()
-        self.calm = self.rng.random() < CALM
+        self.calm = self.rng.random() < self.bent.calm
         if self.calm:  # and it is not stopped either
             kept = self.rng.choice(({"mode": "dry-run"}, {"mode": "dry-run"}, {"admin_hold": "a fair"}))
             self.config = {**self.config, "policy": {**self.config["policy"], **kept}}
@@ -505,6 +503,12 @@ class Story:
         """A person postpones."""
         seconds = rng.choice((600, 600, 1800, 1800, 3600, 7200, 90000))
         self.ask({"command": "hold", "seconds": seconds, "reason": "a run"}, "hold", float(seconds), uid=uid)
+
+    def extend(self, rng: random.Random, uid: int | None = None) -> None:
+        """A person moves the deadline."""
+        seconds = rng.choice((600, 1800, 3600, 7200, 21600, 90000))
+        asked = {"command": "hold", "seconds": seconds, "reason": "a run", "past_deadline": True}
+        self.ask(asked, "extend", float(seconds), uid=uid)
 
     def stop(self) -> None:
         """Root wants the machine to stop, whatever it does."""

@@ -264,6 +264,7 @@ def policy(
         unknown_stop_after=4 * HOUR if rng.random() < 0.3 else None,
         stop_busy=rng.random() < 0.35,
         hold_max=rng.choice((HOUR, HOUR, 2 * HOUR, 2 * HOUR, 24 * HOUR)),
+        extend_max=rng.choice((0.5 * HOUR, 2 * HOUR, 24 * HOUR)),
         hold_total=rng.choice((2 * HOUR, 3 * HOUR, 48 * HOUR)),
         price_per_hour=PRICE if priced else None,
         kill_action=kill_action,

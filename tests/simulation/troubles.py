@@ -284,6 +284,12 @@ def _tagged(story: "Story", rng: random.Random) -> None:
         story.rests()
 
 
+def _long_off(story: "Story", rng: random.Random) -> None:
+    """Somebody switches the machine off for hours."""
+    story.off_for = rng.uniform(0.5, 5.0) * 3600.0
+    story.world.after(0.5, story.world.power_off)
+
+
 def _moved(story: "Story", rng: random.Random) -> None:
     _reboot(story, rng)
     story.moves_to = f"i-{rng.randrange(1 << 20):05x}"
@@ -292,6 +298,13 @@ def _moved(story: "Story", rng: random.Random) -> None:
 def _held_over(story: "Story", rng: random.Random) -> None:
     """A hold, and soon after the machine goes off: for a moment, or for longer than the hold lasts."""
     story.hold(rng)
+    story.off_for = rng.choice((rng.uniform(20.0, 300.0), rng.uniform(300.0, 7200.0)))
+    story.world.after(rng.uniform(5.0, 120.0), story.world.power_off)
+
+
+def _moved_over(story: "Story", rng: random.Random) -> None:
+    """Somebody moves the deadline, and soon after the machine goes off."""
+    story.extend(rng)
     story.off_for = rng.choice((rng.uniform(20.0, 300.0), rng.uniform(300.0, 7200.0)))
     story.world.after(rng.uniform(5.0, 120.0), story.world.power_off)
 
@@ -377,6 +390,7 @@ EVENTS: dict[str, Callable[["Story", random.Random], None]] = {
     "release": lambda story, rng: story.release(rng.choice((0, USER))),
     "stop by hand": _stop,
     "held over a boot": _held_over,
+    "the deadline moved": lambda story, rng: story.extend(rng),
     "held, and the date set": _held_and_jump,
     "held by two": _held_by_two,
     "held over and over": _held_often,
@@ -433,6 +447,24 @@ def _tag_at_rest(story: "Story", rng: random.Random) -> None:
     story.rests()
 
 
+def _tag_over_bursts(story: "Story", rng: random.Random) -> None:
+    """A tag asks for a longer window, and somebody works now and then: about as much as the owner's own window tolerates."""
+    given, world = story.config["policy"], story.world
+    world.tags = {"costguard-kill-duration": "45m"}
+    world.after(rng.uniform(2.0, 4.0) * 3600.0, world.tags.clear)
+    tolerated = max(50.0, given["window_share"] * given["kill_duration"])
+    load = (0.97,) * len(story.machine.keys)
+    bursts = [
+        phase
+        for _ in range(rng.randint(1, 3))
+        for phase in (
+            Phase(rng.uniform(120.0, 900.0), 0.002, "idle"),
+            Phase(tolerated * rng.uniform(0.6, 1.4), load, "burst"),
+        )
+    ]
+    story.machine.cut(world.now, Phase(600.0, load, "job"), *bursts, Phase(2 * 3600.0, 0.002, "idle"))
+
+
 def _out_of_sight(story: "Story", rng: random.Random) -> None:
     """A GPU that does not work cannot be read for a while, and then can."""
     machine, grace = story.machine, story.config["policy"]["grace"]
@@ -484,6 +516,21 @@ def _two_announcements(story: "Story", rng: random.Random) -> None:
     story.rests()
 
 
+def _nearer(story: "Story", rng: random.Random) -> None:
+    """The cloud announces something, and then that it comes sooner."""
+    wall, story.announcements = story.world.instant().wall, story.announcements + 1
+    name, kind = f"n{story.announcements}", rng.choice(("stop", "terminate", "reboot"))
+    later = wall + rng.uniform(600.0, 880.0)
+    story.world.notices = [(name, kind, later, "maintenance")]
+
+    def sooner() -> None:
+        if [notice[0] for notice in story.world.notices] == [name]:
+            story.world.notices[:] = [(name, kind, later - rng.uniform(150.0, 400.0), "maintenance")]
+
+    story.world.after(rng.uniform(60.0, 200.0), sooner)
+    story.world.after(rng.uniform(300.0, 1200.0), story.world.notices.clear)
+
+
 def _stop_and_reload(story: "Story", rng: random.Random) -> None:
     """Root wants the machine to stop, and the configuration is read again before it does."""
     story.stop()
@@ -499,11 +546,16 @@ RARELY: dict[str, Callable[["Story", random.Random], None]] = {
     "a stop between two holds": _stopped_between,
     "nobody works": lambda story, _: story.rests(),
     "a tag while nobody works": _tag_at_rest,
+    "a tag over bursts": _tag_over_bursts,
     "out of sight": _out_of_sight,
     "readers die while nobody works": _readers_die_at_rest,
     "work beside the unseen": _beside_the_unseen,
     "a stop by hand, and a reload": _stop_and_reload,
     "held without end": _held_without_end,
     "two announcements": _two_announcements,
+    "the deadline moved over a boot": _moved_over,
+    "an announcement that comes nearer": _nearer,
+    "off for hours": _long_off,
+    "release by root": lambda story, _: story.release(0),
 }
 """Events of some lives alone."""
