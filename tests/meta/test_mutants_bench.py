@@ -82,7 +82,7 @@ class Bench:
         answers, theirs_too = os.pipe()
         self._process = subprocess.Popen(
             [sys.executable, str(BENCH), str(theirs), str(theirs_too), str(tree / "measured"), "traced", *files],
-            cwd=tree, env={**os.environ, "PYTHONPATH": str(tree), "PYTEST_ADDOPTS": ""}, pass_fds=(theirs, theirs_too),
+            cwd=tree, env={**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "PYTEST_ADDOPTS": ""}, pass_fds=(theirs, theirs_too),
             stdout=subprocess.DEVNULL,
         )  # fmt: skip
         os.close(theirs)
