@@ -97,10 +97,10 @@ LEFT = (
     Left(
         ("ProtectProc",),
         "`ProtectProc=`",
-        "hides who works here wherever the kernel forbids the guard to trace them (SELinux's `deny_ptrace`)",
+        "hides who works here from a guard that a drop-in with `User=` makes another user; from root it hides nothing",
         "ProtectProc=invisible",
         "seat",
-        given="CapabilityBoundingSet=~CAP_SYS_PTRACE",
+        given="User=nobody",
     ),
     Left(
         ("ProcSubset",),
