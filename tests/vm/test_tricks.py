@@ -80,7 +80,7 @@ def live(image: Image) -> Iterator[Guarded]:
 
 def guards(live: Guarded) -> list[str]:
     """The guard and what it has started."""
-    return live.shell("cat /sys/fs/cgroup/system.slice/costguard.service/cgroup.procs").split()
+    return live.shell("cat /sys/fs/cgroup/costguard.service/cgroup.procs").split()
 
 
 def main_pid(live: Guarded) -> str:
