@@ -114,7 +114,7 @@ def boot() -> str:
 
 def secret() -> str:
     """A channel's addresses, in root's home."""
-    why = [lack.why for lack in lacks({"pager": {"urls": "file:/root/pager.url"}})]
+    why = [lack.why for lack in lacks({"pager": {"urls": f"file:{Path('~root/pager.url').expanduser()}"}})]
     return why[0] if why else WORKS
 
 

@@ -71,7 +71,7 @@ def machine(image: Image) -> Iterator[Guarded]:
         made.set_up()
         made.shell(f"chown alice:tty /dev/ttyS1; chmod 620 /dev/ttyS1; {DEVICES}; mkdir /srv/root")
         made.put("/srv/needs.py", Path(__file__).with_name("needs.py").read_text())
-        made.put("/root/pager.url", "json://192.0.2.1/\n", "600")
+        made.shell("umask 077; echo json://192.0.2.1/ > ~root/pager.url")
         made.put("/usr/local/sbin/nvidia-modprobe", LOADER, "755")
         made.shell(SEAT)
         for user, name, text in (("bob", "trains", HOLDS), ("alice", "serves", SERVES)):
