@@ -9,13 +9,13 @@ from operator import ne
 from typing import NamedTuple
 
 from costguard.engine.observation import Device, Known, Reading
-from costguard.engine.words import several
+from costguard.engine.words import date, several
 from costguard.replay.formats.columns import Columns, from_header, guess, is_header, per_cent_of, plain, renamed
 from costguard.replay.formats.group import Grouper
 from costguard.replay.formats.overlap import DoubtfulRowsError
 from costguard.replay.formats.source import Progress, Source, chunks
-from costguard.replay.formats.values import CellTimes, Numbers, is_local, load, moment
-from costguard.replay.trace import ReadingCodes, Recording, TraceError
+from costguard.replay.formats.values import EARLIEST, CellTimes, Numbers, is_local, load, moment
+from costguard.replay.trace import ReadingCodes, Recording, Trace, TraceError
 
 _DIGITS = re.compile(r"[\d.,]+")
 
@@ -294,7 +294,20 @@ class Table:
             of = f" of {len(odd)} machines" if len(self._groupers) > 1 else ""
             self.notes.append(f"the rows{of} were out of order and have been sorted by time")
         self._refuse_doubtful_unit()
+        self._judge_dates(traces)
         return Recording(tuple(traces), self.rows, tuple(self.notes))
+
+    def _judge_dates(self, traces: Sequence[Trace]) -> None:
+        """Times that begin with the recording have no date; beside dates they are those of a clock that was not set."""
+        first, last = min(trace.times[0] for trace in traces), max(trace.times[-1] for trace in traces)
+        if first >= EARLIEST:
+            return
+        if last >= EARLIEST:
+            text = f"{self.source.name}: times go from {first:.15g} s to {date(last)}, as of a clock that was set meanwhile"
+            raise TraceError(text, "cut the rows from before it was set, or give them dates")
+        self.notes.append(
+            "the times are read as seconds since the recording began: the dates that are shown mean nothing"
+        )
 
     def _refuse_doubtful_unit(self) -> None:
         """Refuse loads that never exceed 1 and have fractions: they may be shares of 1 as well as per cent."""

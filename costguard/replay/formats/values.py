@@ -19,7 +19,8 @@ _ISO_SECONDS = re.compile(r"([0-5]\d(?:\.\d{1,6})?)(?:Z|([+-])([01]\d|2[0-3]):?(
 _NUMBER = re.compile(r"[-+]?\d+([.,]\d*)?([eE][-+]?\d+)?")
 
 EARLIEST, LATEST = 1e9, 4.2e9
-"""Seconds since the epoch in September 2001 and in 2103: no recording is from before, or from after."""
+"""Seconds since the epoch in September 2001 and in 2103: no recording is from before, or from after. Smaller numbers are seconds
+since the beginning of a recording."""
 
 EPOCH_UNITS = (1.0, 1e3, 1e6, 1e9)
 """Parts of a second in which people count since the epoch: their ranges are far apart, so a number tells its own."""
@@ -40,10 +41,11 @@ def load(cell: str, scale: float = 1.0) -> Reading:
 
 
 def moment(cell: str) -> float:
-    """A date in seconds since the epoch; one without a zone is local time. Raises ValueError."""
+    """A date in seconds since the epoch; one without a zone is local time. Small numbers stay. Raises ValueError."""
     text = cell.strip()
     if _NUMBER.fullmatch(text):
-        return since_epoch(float(text.replace(",", ".")))
+        number = float(text.replace(",", "."))
+        return number if 0.0 <= number < EARLIEST else since_epoch(number)
     if match := _SMI.fullmatch(text):
         year, month, day, hour, minute = (int(part) for part in match.groups()[:5])
         try:
@@ -62,7 +64,7 @@ def moment(cell: str) -> float:
 
 def since_epoch(number: float) -> float:
     """A number of seconds, or of thousandths, millionths or billionths, since the epoch, in seconds. Raises ValueError."""
-    scale = scale_of(number, number)
+    scale = _parts_of_second(number, number)
     if not scale:
         raise ValueError(
             f"{number:.15g} is not a time: it is no second, ms, µs or ns since the epoch from 2001 to 2103"
@@ -178,7 +180,12 @@ def _numbers(cells: Sequence[str]) -> list[float]:
 
 
 def scale_of(least: float, most: float) -> float:
-    """By what numbers from ``least`` to ``most`` are divided to be seconds since the epoch; 0 when it is not one for all."""
+    """By what numbers from ``least`` to ``most`` are divided to be seconds; 0 when it is not one for all."""
+    return 1.0 if least >= 0.0 and most < EARLIEST else _parts_of_second(least, most)
+
+
+def _parts_of_second(least: float, most: float) -> float:
+    """The same for numbers since the epoch."""
     return next((unit for unit in EPOCH_UNITS if EARLIEST * unit <= least and most < LATEST * unit), 0.0)
 
 

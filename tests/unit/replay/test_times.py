@@ -53,8 +53,6 @@ def test_integers_of_parquet_are_told_apart_too(tmp_path: Path, unit: str) -> No
 @pytest.mark.parametrize(
     "cell",
     [
-        "0",
-        "30",
         "-5",
         "5e9",
         "176722560000",
@@ -65,7 +63,7 @@ def test_integers_of_parquet_are_told_apart_too(tmp_path: Path, unit: str) -> No
     ],
 )
 def test_a_time_that_no_recording_has_is_refused_with_its_line(tmp_path: Path, reader: str, cell: str) -> None:
-    """Seconds since the beginning, a clock that was never set, a number too large for any date."""
+    """A clock that was never set, a number too large for any date."""
     (tmp_path / "log.csv").write_text(f"timestamp,gpu_util\n{START},80\n{cell},80\n{START + 60},80\n")
     with pytest.raises(TraceError, match=r"log\.csv:3: ") as caught:
         read(str(tmp_path / "log.csv"), reader=reader)
@@ -89,3 +87,25 @@ def test_a_time_of_prometheus_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "answer.json").write_text(json.dumps({"data": {"result": [found]}}))
     with pytest.raises(TraceError, match="5 is not a time"):
         read(str(tmp_path / "answer.json"))
+
+
+@pytest.mark.parametrize("reader", ["standard", "fast"])
+@pytest.mark.parametrize("form", ["{}", "{}.5"])
+def test_seconds_since_the_beginning_are_read_as_such_and_that_is_told(tmp_path: Path, reader: str, form: str) -> None:
+    """Who simulates, or logs by a stopwatch, has no dates."""
+    (tmp_path / "log.csv").write_text(
+        "timestamp,gpu_util\n" + "".join(f"{form.format(30 * k)},80\n" for k in range(200))
+    )
+    found = read(str(tmp_path / "log.csv"), reader=reader)
+    assert (found.traces[0].interval, len(found.traces[0].times)) == (30.0, 200)
+    assert any("seconds since the recording began" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("reader", ["standard", "fast"])
+@pytest.mark.parametrize("small", [1, 5000])
+def test_a_clock_that_was_set_in_the_middle_is_refused(tmp_path: Path, reader: str, small: int) -> None:
+    """Between is no hole of half a century."""
+    times = [30 * k for k in range(small)] + [START + 30 * k for k in range(5000)]
+    (tmp_path / "log.csv").write_text("timestamp,gpu_util\n" + "".join(f"{at},80\n" for at in times))
+    with pytest.raises(TraceError, match="a clock that was set meanwhile"):
+        read(str(tmp_path / "log.csv"), reader=reader)
