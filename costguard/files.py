@@ -86,3 +86,14 @@ def names_in(folder: str) -> list[str]:
         return sorted(os.listdir(folder))
     except OSError:
         return []
+
+
+def is_gone(path: str) -> bool:
+    """Whether it certainly does not exist: what this user may not look at may be there."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False

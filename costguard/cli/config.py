@@ -82,10 +82,11 @@ def init(path: str, preset: str, *, full: bool) -> None:
 def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> None:
     """Check FILE (or what `run` would read) and explain what it will do.
 
-    Every problem is reported at once; the exit code is then 2. A channel without an address that can be used is a warning: the
-    file may be right, and its address on another machine. Nothing is sent; `costguard notify test` does that.
+    Every problem is reported at once; the exit code is then 2. A channel without an address that can be used is a warning, as is a
+    program, user or file that is not on this machine: the file may be right, and meant for another one. Nothing is sent; `costguard notify test` does that.
     """
     from costguard.config.addresses import no_warnings
+    from costguard.config.here import absent
     from costguard.config.load import ConfigurationError, load
     from costguard.config.show import origin
     from costguard.config.summary import channel_warnings, summary
@@ -109,11 +110,12 @@ def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> N
     about = [*summary(loaded.settings, lacking), *channel_warnings(lacking)]
     if unwarned:
         about.append(f'Warning: {unwarned}. It needs level "warning" or "info", or "warning" in kinds.')
-    sentences = [*about, *_passed(loaded.settings, time.time())]
+    gone = [f"Warning: {one.words}." for one in absent(loaded.settings)]
+    sentences = [*about, *gone, *_passed(loaded.settings, time.time())]
     if as_json:
         emit("config-check", {"ok": True, "file": loaded.source, "files": list(loaded.files), "summary": sentences})
         return
-    valid = "Valid, with warnings" if unwarned or any(lack.certain for lack in lacking) else "OK"
+    valid = "Valid, with warnings" if unwarned or gone or any(lack.certain for lack in lacking) else "OK"
     click.echo(f"{valid}: {origin(loaded)}\n")
     click.echo("\n".join(sentences))
 

@@ -109,6 +109,7 @@ def _as_run(given: "Sequence[str]", environment: "Mapping[str, str]", user: int)
 
 def _configuration(arguments: options.Arguments, environment: "Mapping[str, str]", user: int) -> "Configuration":
     from costguard.config.effective import build
+    from costguard.config.here import absent
     from costguard.config.load import ConfigurationError, load
     from costguard.config.paths import DEFAULT_CONFIG
     from costguard.config.show import source_of
@@ -118,7 +119,7 @@ def _configuration(arguments: options.Arguments, environment: "Mapping[str, str]
         loaded = load(arguments, environment, run_by=user)
     except ConfigurationError as error:
         return Configuration(None, tuple(error.problems), str(arguments["config"] or DEFAULT_CONFIG))
-    return Configuration(build(loaded), (), loaded.source, source_of(loaded, "mode"))
+    return Configuration(build(loaded), (), loaded.source, source_of(loaded, "mode"), tuple(absent(loaded.settings)))
 
 
 def _agent(folder: str | None) -> "AgentAnswer":

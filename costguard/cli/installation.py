@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Literal, NamedTuple
 
+from costguard.config.here import SEARCHED
 from costguard.config.values import REFERENCE
-from costguard.doctor.needs import SEARCHED
 from costguard.doctor.running import running
 from costguard.doctor.service import NAME, SHIPPED
 from costguard.errors import REFUSED, USAGE, CostguardError

@@ -42,6 +42,7 @@ def check(settings: Settings, written: Mapping[str, Value]) -> Iterator[Problem]
     yield from _unknown(settings)
     yield from _deadline(settings)
     yield from _administrator(settings, written)
+    yield from _plug_ins(settings)
     yield from _cloud(settings)
     yield from _tags(settings)
     yield from _secrets(settings)
@@ -148,10 +149,17 @@ def _task(settings: Settings, chain: tuple[str, ...]) -> Iterator[Problem]:
     if settings.gpu_devices:
         text = "the GPUs of the task are those that its scheduler gave it"
         yield Problem("gpu_devices", f'{text}; allowed with end_task: ["all"]', involves=("kill_action", "fallback"))
-    if settings.task.scheduler not in {"auto", "none", *TASKS.installed}:
-        known = ", ".join(("auto", "none", *TASKS.installed))
-        text = f"no plug-in for tasks has this name, so end_task has nobody to ask; allowed: {known}"
-        yield Problem("task.scheduler", text, involves=("kill_action", "fallback"))
+
+
+def _plug_ins(settings: Settings) -> Iterator[Problem]:
+    """A name that nothing answers to: nobody would be asked, so nothing would ever be stopped."""
+    for path, chosen, plug_ins in (
+        ("cloud.provider", settings.cloud.provider, CLOUDS),
+        ("task.scheduler", settings.task.scheduler, TASKS),
+    ):
+        known = ["auto", "none", *(entry.partition("=")[0] for entry in plug_ins.entries())]
+        if chosen not in known:
+            yield Problem(path, f"no installed plug-in has the name {chosen!r}; allowed: {', '.join(known)}")
 
 
 def _deadline(settings: Settings) -> Iterator[Problem]:

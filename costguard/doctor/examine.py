@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from costguard import holders
 from costguard.agent.config_checksum import checksum
+from costguard.config.here import Absent
 from costguard.config.options import OPTIONS
 from costguard.config.values import FORMS
 from costguard.doctor import decision, hardware, messages, package, senses, service, tasks
@@ -32,12 +33,16 @@ class AgentAnswer(NamedTuple):
 
 
 class Configuration(NamedTuple):
-    """The effective configuration that `run` would use, or its problems. ``mode_from``: the line that sets the mode."""
+    """The effective configuration that `run` would use, or its problems. ``mode_from``: the line that sets the mode.
+
+    ``absent``: what it names that is not on this machine.
+    """
 
     effective: Mapping[str, Any] | None
     problems: tuple[str, ...]
     source: str
     mode_from: str = ""
+    absent: tuple[Absent, ...] = ()
 
 
 Loader = Callable[[Sequence[str], Mapping[str, str]], Configuration]
@@ -137,6 +142,9 @@ def _configuration(
             yield note(problem)
         return
     yield ok(f"valid: {given.effective.get('origin') or given.source or 'the built-in defaults'}")
+    for one in given.absent:
+        what = f"{one.words}, so nothing would be saved before a stop" if one.saves else one.words
+        yield CheckResult("bad" if one.saves else "warn", what, f"put it there, or correct {one.option}; then {check}")
     if report and (report["agent"]["source"] or "") != given.source:
         running = report["agent"]["source"] or "no file"
         yield note(f"the agent uses {running}", "use the same options for doctor as for `run`")

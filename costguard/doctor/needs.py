@@ -3,14 +3,12 @@
 Sources: systemd.exec(5), systemd.service(5). A directive that begins with ``-`` needs nothing.
 """
 
-import os
 import shutil
 from collections.abc import Iterator, Mapping
 
+from costguard.config.here import SEARCHED
 from costguard.doctor.units import split_words
-
-SEARCHED = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Systemd's search path (systemd.exec(5); ``Environment=PATH=`` changes it)."""
+from costguard.files import is_gone
 
 _CREDENTIALS = ("LoadCredential", "LoadCredentialEncrypted")
 _DEFAULTS = ("SetCredential", "SetCredentialEncrypted")
@@ -29,7 +27,7 @@ Settings = Mapping[str, list[str]]
 def missing(settings: Settings, searched: str = "") -> Iterator[tuple[str, str]]:
     """Each directive that keeps the unit from starting, and what it names that does not exist."""
     for key, path in _files(settings):
-        if path.startswith("/") and "%" not in path.replace("%%", "") and _is_gone(path.replace("%%", "%")):
+        if path.startswith("/") and "%" not in path.replace("%%", "") and is_gone(path.replace("%%", "%")):
             yield key, path.replace("%%", "%")
     for key, line in beside(settings):
         program = (split_words(line) or [""])[0]
@@ -65,14 +63,3 @@ def _files(settings: Settings) -> Iterator[tuple[str, str]]:
         for value in settings.get(key, ()):
             for word in split_words(value):
                 yield key, word.removeprefix("+").partition(":")[0]
-
-
-def _is_gone(path: str) -> bool:
-    """Whether it certainly does not exist: what this user may not look at may be there."""
-    try:
-        os.stat(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except OSError:
-        return False
-    return False

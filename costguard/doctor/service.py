@@ -8,8 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import costguard
+from costguard.config.here import SEARCHED
 from costguard.doctor.finding import CheckResult, bad, note, ok
-from costguard.doctor.needs import SEARCHED, beside, missing
+from costguard.doctor.needs import beside, missing
 from costguard.doctor.running import Running, python_of, running, same_python
 from costguard.doctor.units import FLEETING, LASTING, UnclearError, Units, command, environment, environment_files
 from costguard.files import text_of

@@ -14,6 +14,7 @@ import pytest
 from costguard.agent.config_checksum import checksum
 from costguard.agent.loop import Loop
 from costguard.agent.report import report as report_of
+from costguard.config.here import Absent
 from costguard.config.options import OPTIONS
 from costguard.doctor.examine import AgentAnswer, Configuration, differences, examine
 from costguard.doctor.finding import CheckResult, Report
@@ -79,6 +80,7 @@ class Bench:
             self.report["agent"]["digest"] = checksum(self.config)
         self.problems: tuple[str, ...] = ()
         self.silent = False
+        self.absent: tuple[Absent, ...] = ()
         self.after: dict[str, Any] | None = copy.deepcopy(self.config)  # what the unit would start with
 
     def started_in(self, seconds: float) -> None:
@@ -95,7 +97,7 @@ class Bench:
             self.report, "no costguard agent is running at /x", "start one with `costguard run`", silent=self.silent
         )
         environ = {"PATH": "/usr/bin", "SYSTEMD_UNIT_PATH": str(self.unit.parent)}
-        return examine(Configuration(self.config, self.problems, ""), agent, environ, self.as_run)
+        return examine(Configuration(self.config, self.problems, "", absent=self.absent), agent, environ, self.as_run)
 
     def as_run(self, options: Sequence[str], environment: Mapping[str, str]) -> Configuration:
         """What the unit's command line stands for."""
@@ -406,6 +408,10 @@ stale,
     "no GPU has that name": (
         lambda bench: (bench.report or {}).update(standstill=status_of(gpu_devices=("0", "GPU-deadbeef"))["standstill"]),
         "no GPU matches GPU-deadbeef in gpu_devices",
+    ),
+    "the program that saves work is gone": (
+        lambda bench: setattr(bench, "absent", (Absent("hooks.pre_stop", "program /x/save", saves=True),)),
+        "hooks.pre_stop: there is no program /x/save on this machine",
     ),
     "its agent says nothing of what blocks it": (lambda bench: (bench.report or {}).pop("standstill"), "of an earlier version"),
 }  # fmt: skip
