@@ -1,9 +1,11 @@
 """``costguard install`` and ``costguard uninstall``: make this machine's costguard a service, and take that back."""
 
 import os
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -27,6 +29,7 @@ _CLOSED = (
     "Only root can run this costguard, because {} is closed to others: nobody else could ask it, or hold the machine. "
     "Install it where all may read, such as `sudo python3 -m venv /opt/costguard`."
 )
+_NOT_IN_IMAGE = "Warning: {0}, which the service starts, is not in {1}: install costguard there at the same path, or no guard starts."
 _WORDS = {"new": "write  ", "changed": "replace", "same": "same   ", "kept": "keep   "}
 
 
@@ -71,10 +74,14 @@ def install(*, dry_run: bool, force: bool, no_start: bool, root: str, given: tup
         click.echo(f"{_WORDS[fates[piece.path]]} {root}{piece.path}{f' -> {piece.target}' if piece.target else ''}")
         if dry_run and fates[piece.path] in {"new", "changed"} and not piece.target:
             click.echo("".join(f"    {line}\n" for line in piece.content.splitlines()), nl=False)
+    if root and not os.path.lexists(root + words[0]):
+        click.echo(_NOT_IN_IMAGE.format(words[0], root))
     if place := "" if root else installation.first_closed((words[0], sys.executable, SHIPPED_IN)):
         click.echo(_CLOSED.format(place))
     if dry_run:
-        click.echo("Nothing was written. Next: `sudo costguard install`.")
+        click.echo(
+            f"Nothing was written. Next: `{_again('install', root, {'--force': force, '--no-start': no_start}, given)}`."
+        )
         return
     _write(planned, fates, before, root)
     kept = [path for path, what in fates.items() if what == "kept" and path != CONFIGURATION]
@@ -123,7 +130,7 @@ def uninstall(*, dry_run: bool, purge: bool, root: str) -> None:
     for path in folders:
         click.echo(f"remove  {root}{path}/")
     if dry_run:
-        click.echo("Nothing was removed. Next: `sudo costguard uninstall`.")
+        click.echo(f"Nothing was removed. Next: `{_again('uninstall', root, {'--purge': purge})}`.")
         return
     if not root and _systemd():
         _systemctl("stop", NAME)
@@ -151,10 +158,22 @@ def uninstall(*, dry_run: bool, purge: bool, root: str) -> None:
     )
 
 
+def _again(verb: str, root: str, switches: Mapping[str, bool], credentials: Sequence[str] = ()) -> str:
+    """The same command without --dry-run."""
+    words = [name for name, on in switches.items() if on] + [
+        word for one in credentials for word in ("--credential", one)
+    ]
+    return shlex.join(["sudo", "costguard", verb, *(["--root", root] if root else []), *words])
+
+
 def _require_root(*, dry_run: bool, root: str) -> None:
     if root and not os.path.isdir(root):
         raise CostguardError(
             f"there is no folder {root}", "name the root of an image, which has /etc and /usr in it", USAGE
+        )
+    if root and not any(os.path.isdir(f"{root}/{name}") for name in ("etc", "usr")):
+        raise CostguardError(
+            f"{root} is not the root of a system", "name the root of an image, which has /etc and /usr in it", USAGE
         )
     if not dry_run and not root and os.geteuid() != 0:
         raise CostguardError(

@@ -30,7 +30,7 @@ ENABLED = f"/etc/systemd/system/multi-user.target.wants/{NAME}"
 COMPLETIONS: Mapping[str, str] = {
     "bash": "/usr/local/share/bash-completion/completions/costguard",
     "zsh": "/usr/local/share/zsh/site-functions/_costguard",
-    "fish": "/usr/local/share/fish/vendor_completions.d/costguard.fish",
+    "fish": "/etc/fish/completions/costguard.fish",
 }
 """Where each shell looks by itself, outside of what the distribution's packages own."""
 

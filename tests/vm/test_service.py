@@ -176,7 +176,7 @@ def test_uninstall_leaves_nothing_but_what_it_says(guarded: Guarded) -> None:
     assert {path for path in left(guarded) if not path.startswith("/var/lib/costguard/")} == set(named)
     assert guarded.run("systemctl", "status", "costguard", check=False).code == 4  # no such unit
     guarded.run("costguard", "install", "--no-start")
-    completion = "/usr/local/share/fish/vendor_completions.d/costguard.fish"
+    completion = "/etc/fish/completions/costguard.fish"
     guarded.shell(f"grep -q costguard {completion}; echo '# the owner was here' >> {completion}")
     said = guarded.shell("costguard uninstall --purge").splitlines()[-1]
     assert said == "Left: /etc/systemd/system/costguard.service.d; `sudo rm -r` removes them."

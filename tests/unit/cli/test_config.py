@@ -43,7 +43,7 @@ def test_init_is_short_unless_everything_is_asked_for(tmp_path: Path) -> None:
     assert config("init", "--path", str(tmp_path / "short.toml")).exit_code == 0
     assert config("init", "--path", str(tmp_path / "full.toml"), "--full").exit_code == 0
     short, full = ((tmp_path / name).read_text() for name in ("short.toml", "full.toml"))
-    (tmp_path / "image").mkdir()
+    (tmp_path / "image/usr").mkdir(parents=True)
     assert CliRunner().invoke(main, ["install", "--root", str(tmp_path / "image")]).exit_code == 0
     assert short == (tmp_path / "image/etc/costguard/config.toml").read_text()
     assert full == sample()

@@ -98,7 +98,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "costguard.toml").write_text("notify.local_only = true\n")
     (tmp_path / "gpu_mon.conf").write_text(GPU_MON)
     (tmp_path / "fill.toml").write_text('[[work]]\ncommand = "true"\n')
-    (tmp_path / "image").mkdir()
+    (tmp_path / "image/usr").mkdir(parents=True)
     (tmp_path / "work").touch(mode=0o755)
     return tmp_path
 

@@ -20,13 +20,15 @@ from costguard.config.load import load
 
 
 def run(verb: str, root: Path, *options: str) -> Result:
+    if root.is_dir() and not (root / "etc").exists():
+        (root / "usr").mkdir(exist_ok=True)  # by which the root of a system is known
     return CliRunner().invoke(main, [verb, "--root", str(root), *options])
 
 
 def tree(root: Path) -> dict[str, str]:
     """Every path below, with its content, target or mode."""
     found = {}
-    for path in sorted(root.rglob("*")):
+    for path in sorted(path for path in root.rglob("*") if path != root / "usr"):
         name = str(path.relative_to(root))
         found[name] = os.readlink(path) if path.is_symlink() else oct(path.stat().st_mode) if path.is_dir() else path.read_text()  # fmt: skip
     return found
@@ -351,3 +353,31 @@ def test_a_service_with_older_code_than_what_lies_here_is_noticed(
     finally:
         older.kill()
         older.wait()
+
+
+@pytest.mark.parametrize("verb", ["install", "uninstall"])
+def test_a_folder_that_is_no_root_of_a_system_is_refused(tmp_path: Path, verb: str) -> None:
+    """Such as the folder beside the one that was meant."""
+    said = CliRunner().invoke(main, [verb, "--root", str(tmp_path)])
+    assert (said.exit_code, "is not the root of a system" in said.output, list(tmp_path.iterdir())) == (2, True, [])
+
+
+def test_an_image_without_costguard_is_told(tmp_path: Path) -> None:
+    """Its service would start what is not there."""
+    assert "which the service starts, is not in" in run("install", tmp_path).output
+    program = tmp_path / installation.script(judged=False)[0][1:]
+    program.parent.mkdir(parents=True)
+    program.touch()
+    assert "which the service starts, is not in" not in run("install", tmp_path).output
+
+
+def test_the_next_step_after_a_dry_run_is_the_same_command(image: Path) -> None:
+    """It would act on this machine instead of the image, or without what was asked for."""
+    given = ("--force", "--no-start", "--credential", f"pager:{GIVEN}")
+    said = run("install", image, "--dry-run", *given)
+    assert said.output.endswith(
+        f"Next: `sudo costguard install --root {image} --force --no-start --credential 'pager:{GIVEN}'`.\n"
+    )
+    run("install", image)
+    said = run("uninstall", image, "--dry-run", "--purge")
+    assert said.output.endswith(f"Next: `sudo costguard uninstall --root {image} --purge`.\n")
