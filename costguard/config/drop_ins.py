@@ -31,14 +31,25 @@ def read(file: str, *, required: bool) -> Stack:
 
 def _names(folder: str) -> tuple[list[str], list[Problem]]:
     try:
-        names = sorted(name for name in os.listdir(folder) if name.endswith(SUFFIX) and not name.startswith("."))
+        listed = sorted(name for name in os.listdir(folder) if not name.startswith("."))
     except FileNotFoundError:
         return [], []
     except NotADirectoryError:
         return [], [Problem(folder, "this is a file; allowed: a folder with files NAME.toml")]
     except (OSError, ValueError) as error:
         return [], [Problem(folder, unreadable(error))]
-    return [name for name in names if name.isprintable()], list(_unprintable(folder, names))
+    names = [name for name in listed if name.endswith(SUFFIX)]
+    problems = [*_unprintable(folder, names), *_misspelt(folder, listed)]
+    return [name for name in names if name.isprintable()], problems
+
+
+def _misspelt(folder: str, names: list[str]) -> Iterator[Problem]:
+    """A file that was to be read, and would be passed over for its capital letters."""
+    for name in names:
+        if name.lower().endswith(SUFFIX) and not name.endswith(SUFFIX):
+            yield Problem(
+                folder, f"the name of {name!r} does not end in {SUFFIX}, so it would not be read; allowed: NAME{SUFFIX}"
+            )
 
 
 def _unprintable(folder: str, names: list[str]) -> Iterator[Problem]:

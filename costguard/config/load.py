@@ -308,14 +308,16 @@ def _no_plug_in(path: str) -> str:
 
 def _meant(path: str) -> str:
     """The option that was perhaps meant: one like it in the same table, its key in another one, or any one like it."""
-    name = path.rpartition(".")[0].rpartition(".")[2]
-    path = generic(path)
     table, _, key = path.rpartition(".")
-    siblings = [known for known in OPTIONS if known.rpartition(".")[0] == table]
+    if table and key in OPTIONS and generic(path) not in OPTIONS:
+        return f"; did you mean the top-level '{key}'? It stands above the first [table]"
+    named = f".{NAME}." in generic(path)
+    name = table.rpartition(".")[2] if named else NAME
+    table = generic(path).rpartition(".")[0]
+    siblings = {known.rpartition(".")[2]: known for known in OPTIONS if known.rpartition(".")[0] == table}
     elsewhere = [known for known in OPTIONS if known.rpartition(".")[2] == key]
-    close = (
-        difflib.get_close_matches(path, siblings, 1, 0.75) or elsewhere or difflib.get_close_matches(path, OPTIONS, 1)
-    )
+    alike = [siblings[close] for close in difflib.get_close_matches(key, siblings, 1, 0.75)]
+    close = alike or elsewhere or difflib.get_close_matches(generic(path), OPTIONS, 1)
     if not close:
         return "; see `costguard config show`"
     return f"; did you mean '{close[0].replace(f'.{NAME}.', f'.{name}.')}'?"

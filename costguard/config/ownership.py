@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from costguard.cloud import container
-from costguard.config import sense_options
+from costguard.config import paths, sense_options
 from costguard.config.plug_ins import CLOUDS, TASKS
 from costguard.config.schema import Settings
 from costguard.config.sources import Problem, Value
@@ -46,12 +46,18 @@ class Given(NamedTuple):
 def check(settings: Settings, written: Mapping[str, Value], given: Given, uid: int) -> Iterator[Problem]:
     """One problem for each file or folder that users other than this one and root can change."""
     inside = bool(container.evidence(settings.host.procfs, given.environment))
-    seen: set[str] = set()
+    seen: set[tuple[str, str]] = set()
     for path, file in _everything(settings, given, uid):
         found = weakness(file, uid, read_only_counts=inside)
-        if found is None or file in seen:
+        if found is None:
             continue
-        seen.add(file)
+        if os.path.basename(found.place) == paths.DROP_INS and not found.remedy.startswith("sudo chmod"):
+            found = found._replace(
+                remedy=f"sudo chown {'root:root' if uid == 0 else uid} {found.place}"
+            )  # a copy elsewhere is never read
+        if (found.place, found.remedy) in seen:
+            continue  # told once, however many files are below it
+        seen.add((found.place, found.remedy))
         who = "root's agent" if uid == 0 else "the agent"
         text = f"{who} would use {file}, but {found.reason}; to fix it: {found.remedy}"
         yield Problem(path, text, written[path].source if path in written else "")

@@ -193,3 +193,16 @@ def test_json_of_check_names_every_file(main_file: Path) -> None:
     file = drop_in(main_file, "x.toml", 'mode = "dry-run"\n')
     said = CliRunner().invoke(main, ["config", "check", str(main_file), "--json"])
     assert json.loads(said.stdout)["files"] == [str(main_file), str(file)]
+
+
+@pytest.mark.parametrize("name", ["team.TOML", "team.Toml"])
+def test_a_file_whose_ending_is_in_capitals_is_not_passed_over_in_silence(tmp_path: Path, name: str) -> None:
+    """Its rules would not hold, and nobody would know; what an editor leaves beside a file is no mistake."""
+    (tmp_path / "config.toml").touch()
+    (tmp_path / "config.d").mkdir()
+    for beside in ("team.toml~", "team.toml.bak", name):
+        (tmp_path / "config.d" / beside).write_text('mode = "live"\n')
+    with pytest.raises(ConfigurationError) as caught:
+        load({"config": str(tmp_path / "config.toml")}, {}, "/nonexistent/costguard.toml")
+    (problem,) = caught.value.problems
+    assert f"the name of '{name}' does not end in .toml, so it would not be read" in problem

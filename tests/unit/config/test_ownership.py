@@ -74,6 +74,28 @@ def test_another_users_agent_is_judged_by_its_own_folders(tmp_path: Path) -> Non
         assert answer.read() == "/var/lib/costguard"
 
 
+def test_a_folder_of_drop_ins_that_is_another_users_is_told_once_and_given_back(tmp_path: Path) -> None:
+    """A copy of one of its files elsewhere would never be read."""
+    folder = tmp_path / "config.d"
+    folder.mkdir()
+    for number in range(4):
+        written(folder / f"{number}.toml", 0o644)
+    os.chown(folder, 1, 1)
+    (problem,) = problems(written(tmp_path / "config.toml", 0o644), tmp_path)
+    assert problem.endswith(f"to fix it: sudo chown root:root {folder}")
+
+
+def test_a_folder_that_any_user_can_write_is_told_once(tmp_path: Path) -> None:
+    """However many files of the configuration lie in it."""
+    folder = tmp_path / "etc"
+    folder.mkdir()
+    folder.chmod(0o777)
+    names = [written(folder / name, 0o644) for name in ("config.toml", "a.urls", "b.urls", "token")]
+    channels = [f"notify.channels.{name.stem}.urls=file:{name}" for name in names[1:3]]
+    (problem,) = problems(names[0], tmp_path, *channels, f"sink.token_file={names[3]}", "sink.url=https://e.org/x")
+    assert problem.endswith(f"chmod go-w {folder}")
+
+
 def test_the_administrators_file_counts_too(tmp_path: Path) -> None:
     """It is read beside the one that --config names."""
     system = written(tmp_path / "system.toml", 0o666)
