@@ -100,7 +100,8 @@ def check(arguments: options.Arguments, file: str | None, *, as_json: bool) -> N
     except ConfigurationError as error:
         if not as_json:
             hint = (
-                "correct them, then run it again; `costguard config init --full --path FILE` writes every option down"
+                f"correct {'it' if len(error.problems) == 1 else 'them'}, then run it again; "
+                "`costguard config init --full --path FILE` writes every option down"
             )
             raise CostguardError(error.message, hint, USAGE) from None
         emit("config-check", {"ok": False, "errors": error.problems})
@@ -124,9 +125,9 @@ def _passed(settings: "Settings", now: float) -> Iterator[str]:
     """A lease in the past is not an error, because the agent must still start; people should know."""
     lease = settings.deadline.lease
     if lease is not None and lease <= now:
-        from costguard.config.values import show_date
+        from costguard.config.values import show_local
 
-        yield f"Note: deadline.lease ({show_date(lease)}) has passed: the deadline applies at once."
+        yield f"Note: deadline.lease ({show_local(lease)}) has passed: the deadline applies at once."
 
 
 @command.command(

@@ -20,7 +20,7 @@ def command(*, as_json: bool, state_dir: str | None) -> None:
     """End your hold on this machine.
 
     For root and the agent's own user it ends every hold, lets an agent that gave up watch again, and lifts
-    the limit on repeated stops. Exit code 3 when there is nothing that you may end.
+    the limit on repeated stops. Exit code 3 when there is something to end, and nothing that you may.
     """
     from costguard.cli.render import clean
 

@@ -63,6 +63,12 @@ def _plain(message: str, command: str = "") -> str:
 def _option(error: click.NoSuchOption, command: str, arguments: Sequence[str]) -> CostguardError:
     message = f"`{command}` has no option {error.option_name}"
     params = error.ctx.command.params if error.ctx else ()
+    if re.match(r"-\d", error.option_name):
+        given = next((word for word in arguments if word.startswith(error.option_name)), error.option_name)
+        return CostguardError(
+            f"`{command}`: {given} begins with a minus, and nothing here is negative",
+            f"`{command} --help` shows what is allowed",
+        )
     known = [name for param in params for name in param.opts if name[0] == "-"]
     if hint := ours(error.option_name, arguments, command if "--set" in known else "costguard run", known):
         return CostguardError(message, hint)

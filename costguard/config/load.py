@@ -192,7 +192,8 @@ def _validate(written: dict[str, Value], problems: list[Problem]) -> Settings:
             ranged = str(detail["type"]).startswith(RANGED) and path in written  # the input is a number by then
             given = written[path].raw if ranged else detail.get("input")
             wrong[path] = Problem(path, _message(path, str(detail["type"]), given, str(detail["msg"])), source)
-        problems += wrong.values()
+        told = {problem.path for problem in problems}
+        problems += [problem for path, problem in wrong.items() if path not in told]
         settings = _sound({path: value for path, value in written.items() if path not in wrong})
     else:
         if moved := checks.bounds_for_defaults(settings, written):

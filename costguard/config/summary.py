@@ -5,9 +5,10 @@ from collections.abc import Iterator, Sequence
 from costguard.config.addresses import Lack, gets_warnings
 from costguard.config.checks import ends_machine
 from costguard.config.schema import Settings
-from costguard.config.values import show_date, show_seconds, show_share
+from costguard.config.values import show_local, show_seconds, show_share
 from costguard.engine.policy import CLOUD_ACTIONS, END_TASK
 from costguard.engine.wording import wording_of
+from costguard.engine.words import duration
 from costguard.masking import mask_all
 from costguard.record_address import outlives
 
@@ -108,7 +109,7 @@ def _limits(settings: Settings) -> Iterator[str]:
     if deadline.lifetime is not None:
         ends.append(f"after {show_seconds(deadline.lifetime)} of running")
     if deadline.lease is not None:
-        ends.append(f"at {show_date(deadline.lease)}")
+        ends.append(f"at {show_local(deadline.lease)}")
     if deadline.budget is not None and deadline.budget_period is not None:
         money = f"{deadline.budget:g} {settings.currency}"
         ends.append(f"when {money} are spent within {show_seconds(deadline.budget_period)}")
@@ -120,8 +121,15 @@ def _limits(settings: Settings) -> Iterator[str]:
     yield f"`costguard hold` postpones it, by at most {show_seconds(settings.hold.max)} at a time."
 
 
+LONG_SECONDS = 30 * 86400.0
+"""A wait that was hardly meant: a month of an idle machine."""
+
+
 def _notes(settings: Settings) -> Iterator[str]:
     machine = ends_machine(settings)
+    earliest = max(settings.boot_grace if machine else 0.0, settings.kill_duration + settings.grace)
+    if earliest > LONG_SECONDS:
+        yield f"Note: an idle machine would be stopped after {duration(earliest)} at the earliest."
     if settings.admin.hold:
         yield f"Note: the administrator blocks every action: {settings.admin.hold}"
     if machine and settings.stop_below_load:

@@ -199,6 +199,11 @@ def show_date(value: float) -> str:
     return datetime.fromtimestamp(value, UTC).isoformat()
 
 
+def show_local(value: float) -> str:
+    """Write a moment for people here, with the zone that makes it the same everywhere."""
+    return datetime.fromtimestamp(value, UTC).astimezone().isoformat(" ")
+
+
 def show_rate(value: float) -> str:
     """Write bytes per second in the largest unit that keeps them exact: 100000 is ``100kB/s``."""
     for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):

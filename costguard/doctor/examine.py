@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import costguard
 from costguard import holders
 from costguard.agent.config_checksum import checksum
 from costguard.config.here import Absent
@@ -64,7 +65,7 @@ def examine(configuration: Configuration, agent: AgentAnswer, environ: Mapping[s
     rules = effective if not agent.silent else {}  # what a silent agent would decide is unknown
     by_minor = _gpu_names(holders.addresses(places["procfs"]), seen)
     task = tasks.task_of(agent.report)  # whose guard no service brings back: it ends with the task
-    by = service.NOBODY
+    by = service.NOBODY if agent.report is not None or agent.silent else service.installed(environ)
     if agent.report is not None and task is None:
         by = service.look(agent.report["agent"]["pid"], places["procfs"], environ)
     sections = (
@@ -168,16 +169,19 @@ def _reload(by: service.ServiceUnit, report: Mapping[str, Any]) -> str:
 
 def _after_boot(agent: AgentAnswer, by: service.ServiceUnit, as_run: Loader) -> Iterator[CheckResult]:
     """Whether the guard comes back with the same rules."""
+    yield from by.checks
     if agent.report is None:
         return
-    yield from by.checks
     if by.options is None:
         return
     about = agent.report["agent"]
     again = as_run(by.options, by.variables)
     if again.effective is None:
         text = f"{by.unit} would not start again: its configuration has problems"
-        yield bad(text, "correct them; until it ends, the agent keeps its present configuration")
+        yield bad(
+            text,
+            f"correct {'it' if len(again.problems) == 1 else 'them'}; until it ends, the agent keeps its present configuration",
+        )
         for problem in again.problems:
             yield note(problem)
         return
@@ -233,7 +237,9 @@ def _written(name: str, value: object) -> str:
 def _agent(agent: AgentAnswer, by: service.ServiceUnit) -> Iterator[CheckResult]:
     report = agent.report
     if report is None:
-        yield bad(agent.problem, agent.hint)
+        yield bad(
+            agent.problem, f"start the service: {by.systemctl('start')}; then {by.journal}" if by.unit else agent.hint
+        )
         return
     about = report["agent"]
     silent = about["now"] - about["ticked"]
@@ -244,6 +250,10 @@ def _agent(agent: AgentAnswer, by: service.ServiceUnit) -> Iterator[CheckResult]
     else:
         ago = f"looked {duration(silent)} ago, every {about['interval']:g} s"
         yield ok(f"costguard {about['version']} runs, pid {about['pid']}, {ago}; state in {about['state_dir']}")
+    if about["version"] != costguard.__version__:
+        again = by.systemctl("restart") if by.unit else "start it again"
+        text = f"the agent runs costguard {about['version']}, and this is {costguard.__version__}"
+        yield warn(text, f"{again} after an upgrade")
     yield from _doors(about["runtime_dir"], by)
     yield from _rented(about.get("cloud") or {})
     for subject, words in about["troubles"].items():

@@ -142,6 +142,24 @@ def _of_unit(unit: str, uid: int | None, environ: Mapping[str, str], agent: Runn
     return service._replace(checks=(*(problems or [good]), *told), options=given, variables=variables)
 
 
+def installed(environ: Mapping[str, str]) -> ServiceUnit:
+    """The unit that would start an agent, where none runs: what can be said by its files; nothing where there is none."""
+    unit_files = units(environ)
+    if not unit_files.path(NAME):
+        return NOBODY
+    service = ServiceUnit(NAME)
+    settings = unit_files.settings(NAME)
+    problems = [*_not_at_boot(service, unit_files, None, environ), *_restarts(service, settings)]
+    try:
+        problems += _lacks(service, settings, environment(settings).get("PATH", ""))
+    except UnclearError as error:
+        problems.append(
+            bad(f"it is not proven that {NAME} starts `costguard run`: {error}", "`systemctl cat costguard`")
+        )
+    found = problems or [ok(f"{NAME} starts an agent at every boot ({unit_files.path(NAME)})")]
+    return service._replace(checks=tuple(found))
+
+
 def _lacks(service: ServiceUnit, settings: Mapping[str, list[str]], searched: str) -> list[CheckResult]:
     """What it names is gone, so systemd does not start it."""
     hint = f"bring it back, or take the line out: {service.systemctl('edit')}"
@@ -198,6 +216,10 @@ def _not_at_boot(
         if folders.masked(unit):
             text = f"{unit} is masked ({folders.path(unit)}), so nothing can start it"
             return [bad(text, service.systemctl("unmask"))]
+    target = unit_files.boots_into()
+    if not unit_files.starts_at_boot(unit) and unit_files.starts_at_boot(unit, "multi-user.target"):
+        text = f"{unit} is enabled, but this machine boots into {target}, which does not start it"
+        return [bad(text, "`sudo systemctl set-default multi-user.target`")]
     if not unit_files.starts_at_boot(unit):
         text = f"{unit} is not enabled: nothing starts the guard after a reboot"
         return [bad(text, service.systemctl("enable"))]

@@ -63,11 +63,16 @@ class Units:
         except OSError:
             return False
 
-    def starts_at_boot(self, name: str) -> bool:
-        """Whether the default target wants it, directly or through what it wants."""
+    def boots_into(self) -> str:
+        """The target that a boot reaches, by its own name."""
+        path = self.path(ROOT)
+        return os.path.basename(os.path.realpath(path)) if path else "multi-user.target"
+
+    def starts_at_boot(self, name: str, root: str = "") -> bool:
+        """Whether the default target, or another ``root``, wants it, directly or through what it wants."""
         ours = self._names(name)
         seen: set[str] = set()
-        waiting = [ROOT if self.path(ROOT) else "multi-user.target"]
+        waiting = [root or (ROOT if self.path(ROOT) else "multi-user.target")]
         while waiting and len(seen) < MOST_UNITS:
             unit = waiting.pop()
             if unit in seen or self.masked(unit):

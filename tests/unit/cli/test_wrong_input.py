@@ -139,6 +139,7 @@ VARIABLES = {
 }
 
 TYPED = {
+    "a hold of less than nothing": Case(None, ("hold", "-5m"), ("hold`: -5m begins with a minus", "--help")),
     "a verb misspelt": typed("staus", "staus", "did you mean `costguard status`?"),
     "a verb in capitals": typed("STATUS", "did you mean `costguard status`?"),
     "a verb of others": typed("snooze 2h", "did you mean `costguard hold`?"),

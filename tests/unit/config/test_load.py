@@ -122,6 +122,7 @@ def test_every_problem_at_once(tmp_path: Path) -> None:
         ("urls=file:/x", "did you mean 'notify.channels.NAME.urls'?"),
         ("notify.channels.urls=file:/x", "did you mean 'notify.channels.NAME.urls'?"),
         ("mode=liv", "(did you mean 'live'?)"),
+        ("preset=3", "3' is not a preset; allowed: none, gpu-sentinel"),
         ("preset=gpu-sentinal", "(did you mean 'gpu-sentinel'?)"),
         ("kill_action=halt", "allowed: stop, terminate, hibernate (cloud)"),
         ("deadline=3", "this is a table"),
@@ -210,6 +211,11 @@ def test_file_types_are_strict(tmp_path: Path) -> None:
     """In a file a text is not true or false, and an empty unknown table is still unknown."""
     found = problems(file=written(tmp_path, 'stop_below_load = "true"\n[nonsense]\n'))
     assert [problem.split("'")[1] for problem in found] == ["nonsense", "stop_below_load"]
+
+
+def test_a_preset_that_is_no_word_is_one_problem(tmp_path: Path) -> None:
+    """Told by one check, and not by the next one again."""
+    assert len(problems(file=written(tmp_path, "preset = 3\n"))) == 1
 
 
 def test_administrators_floors_win(tmp_path: Path) -> None:

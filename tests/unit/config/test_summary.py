@@ -1,5 +1,7 @@
 """What a configuration will do, in words."""
 
+import time
+
 import pytest
 
 from costguard.config.load import load
@@ -88,3 +90,28 @@ def test_a_machine_action_never_promises_the_mean() -> None:
         in summary(load({"preset": "gpu-sentinel"}, {}, "/nonexistent/x.toml").settings)[1]
     )
     assert "judges every GPU, not the mean" in PRESETS["gpu-sentinel"].text
+
+
+@pytest.mark.parametrize(
+    ("settings", "earliest"),
+    [
+        (["boot_grace=3650d"], "3650d"),
+        (["kill_duration=60d"], "60d 10m"),
+        (["grace=31d"], "31d 1h"),
+    ],
+)
+def test_a_wait_that_was_hardly_meant_is_named(settings: list[str], earliest: str) -> None:
+    """It is valid, and nothing would be stopped for a month."""
+    assert f"Note: an idle machine would be stopped after {earliest} at the earliest." in words(*settings)
+    assert "at the earliest" not in words()
+
+
+def test_a_lease_is_shown_in_the_time_of_this_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With its zone, so that it can be compared with what was written."""
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    try:
+        assert "at 2027-01-01 17:00:00+09:00" in words("deadline.lease=2027-01-01T10:00:00+02:00")
+    finally:
+        monkeypatch.undo()
+        time.tzset()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import costguard
 from costguard.agent.config_checksum import checksum
 from costguard.agent.loop import Loop
 from costguard.agent.report import report as report_of
@@ -78,6 +79,7 @@ class Bench:
         if self.report is not None:
             self.report["agent"]["place"]["host"] = self.config["host"]
             self.report["agent"]["digest"] = checksum(self.config)
+            self.report["agent"]["version"] = costguard.__version__
         self.problems: tuple[str, ...] = ()
         self.silent = False
         self.absent: tuple[Absent, ...] = ()
@@ -244,6 +246,14 @@ def unreached(bench: Bench) -> None:
     (bench.unit.parent / "rescue.target.wants/costguard.service").symlink_to(bench.unit)
 
 
+def rescued(bench: Bench) -> None:
+    """As after `systemctl set-default rescue.target`."""
+    default = bench.unit.parent / "default.target"
+    default.unlink()
+    (bench.unit.parent / "rescue.target").write_text("[Unit]\n")
+    default.symlink_to("rescue.target")
+
+
 def mask(bench: Bench) -> None:
     bench.unit.unlink()
     bench.unit.symlink_to("/dev/null")
@@ -297,6 +307,9 @@ stale,
     "the unit is gone": (lambda bench: bench.unit.unlink(), "no unit file that survives a boot"),
     "the unit is disabled": (unlink, "costguard.service is not enabled"),
     "the unit is wanted by what does not start": (unreached, "costguard.service is not enabled"),
+    "the machine boots into another target": (
+        rescued, "costguard.service is enabled, but this machine boots into rescue.target",
+    ),
     "the unit is masked": (mask, "costguard.service is masked"),
     "the unit is empty": (lambda bench: bench.unit.write_text(""), "costguard.service is masked"),
     "the unit is of this boot alone": (only_now, "run-u7.service, which runs it, has no unit file"),
@@ -815,3 +828,25 @@ def test_an_agent_without_a_socket_of_its_owner_s_is_named(bench: Bench, unit: s
     assert ("systemctl restart costguard.service" in found.hint) is bool(unit)
     (bench.folder / "owner.sock").touch()
     assert said() == []
+
+
+def test_an_agent_of_another_version_is_named(bench: Bench) -> None:
+    """After an upgrade the old code runs on until somebody starts it again."""
+    set_agent(bench, version="0.0.1")
+    checks = {section.name: section.checks for section in bench.examine().sections}["Agent"]
+    (found,) = [check for check in checks if "0.0.1, and this is" in check.text]
+    assert (found.level, found.hint) == ("warn", "`sudo systemctl restart costguard.service` after an upgrade")
+
+
+def test_without_an_agent_its_service_is_judged_and_started(bench: Bench) -> None:
+    """Where a unit is installed, it starts the agent, and nobody types `costguard run`."""
+    bench.report = None
+    sections = {section.name: section.checks for section in bench.examine().sections}
+    assert sections["After a boot"][0].text.startswith("costguard.service starts an agent at every boot")
+    assert sections["Agent"][0].hint.startswith("start the service: `sudo systemctl start costguard.service`")
+    unlink(bench)
+    sections = {section.name: section.checks for section in bench.examine().sections}
+    assert sections["After a boot"][0].text.startswith("costguard.service is not enabled")
+    bench.unit.unlink()
+    sections = {section.name: section.checks for section in bench.examine().sections}
+    assert (sections["After a boot"], sections["Agent"][0].hint) == ((), "start one with `costguard run`")
