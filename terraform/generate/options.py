@@ -27,6 +27,7 @@ def _duration() -> str:
 
 
 _URL = r"(https?://[^\s/@]+(/\S*)?)?"
+_SERVER = r"((\[[^\s\[\]]+\]|[^\s:\[\]/@]+):[1-9]\d{0,4})?"
 _GPU = r"all|\d{1,3}|(GPU|MIG)-[0-9A-Za-z/-]+|[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2}\.[0-7]"
 _ITEMS = {
     "fallback": get_args(ActionName),
@@ -89,6 +90,8 @@ def _pattern(option: Option, field: FieldInfo) -> str:
         return option.allowed.replace(" or ", ", ").replace(", ", "|")
     if option.allowed.startswith("a URL"):
         return _URL
+    if option.allowed.startswith("host:port"):
+        return _SERVER
     if option.allowed.startswith("an absolute path"):
         return r"(/\S*)?" if "nothing" in option.allowed else r"/\S*"
     limits = [str(item.pattern) for item in field.metadata if getattr(item, "pattern", None)]

@@ -46,7 +46,14 @@ locals {
   preset       = lookup(var.settings, "preset", "none") != "none"
   recorded     = lookup(var.settings, "sink.url", "") != "" || lookup(var.settings, "sink.syslog", "") != ""
 
+  records = lookup(var.settings, "sink.url", "")
+  overwrites = lookup(var.settings, "sink.method", "POST") == "PUT" && local.records != "" && !endswith(split("?", local.records)[0], "/") && !(
+    strcontains(local.records, "{instance}") && strcontains(local.records, "{step}") &&
+    (strcontains(local.records, "{attempt}") || strcontains(local.records, "{time}"))
+  )
+
   together = compact([
+    local.overwrites ? "With sink_method = \"PUT\" each record would overwrite the last one: set a sink_url that ends in \"/\", or has {instance}, {step} and {attempt} or {time} in it." : "",
     local.live && local.ends_machine && !local.somebody ? "mode = \"live\" needs somebody who is warned: set channels = { team = \"secret:NAME\" } with a level below critical, or notify_local_only = true." : "",
     local.live && contains(local.actions, "terminate") && !local.recorded ? "A live terminate needs a record that outlives the machine: set sink_url or sink_syslog." : "",
     contains(keys(var.settings), "deadline.budget") && !contains(keys(var.settings), "price_per_hour") ? "deadline.budget needs a known price: set price_per_hour." : "",

@@ -187,3 +187,36 @@ run "another_cloud" {
   variables { extra = "oci" }
   expect_failures = [var.extra]
 }
+
+run "a_syslog_server_without_a_port" {
+  command = plan
+
+  variables {
+    settings = { "sink.syslog" = "host" }
+  }
+
+  expect_failures = [output.script]
+}
+
+run "records_that_overwrite_each_other" {
+  command = plan
+
+  variables {
+    settings = { "sink.method" = "PUT", "sink.url" = "https://e.org/x" }
+  }
+
+  expect_failures = [output.script]
+}
+
+run "records_with_names_of_their_own" {
+  command = plan
+
+  variables {
+    settings = { "sink.method" = "PUT", "sink.url" = "https://e.org/{instance}/{step}-{time}", "sink.syslog" = "[2001:db8::1]:601" }
+  }
+
+  assert {
+    condition     = strcontains(output.config, "method = \"PUT\"")
+    error_message = "Such an address keeps every record."
+  }
+}
