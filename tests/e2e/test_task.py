@@ -171,7 +171,7 @@ def test_doctor_believes_nothing_that_it_cannot_see(agent: Agent, slurm: Slurm, 
 
 def test_in_dry_run_nothing_is_sent(agent: Agent, slurm: Slurm) -> None:
     """The default: it says what it would do."""
-    agent.hurry(6)
+    agent.hurry(2)
     agent.start(*QUICK)
     report = agent.until(phase("DONE"))
     assert slurm.cancelled == []
@@ -200,8 +200,8 @@ def test_a_scope_that_is_not_the_job_s_is_refused(agent: Agent, slurm: Slurm) ->
 
 def test_a_job_that_ends_by_itself_in_the_countdown_is_no_failure(agent: Agent, slurm: Slurm) -> None:
     """What was wanted is so: nobody is called, and nothing is sent."""
-    agent.hurry(4)
-    agent.start(*QUICK[:-2], "grace=20s", "kill_action=end_task", "unused_after=off", "mode=live")
+    agent.hurry(2)
+    agent.start(*QUICK[:-2], "grace=10s", "kill_action=end_task", "unused_after=off", "mode=live")
     agent.until(phase("WARNING"))
     slurm.change("1", JobState="COMPLETED")
     report = agent.until(phase("DONE"))
@@ -213,7 +213,7 @@ def test_a_job_that_ends_by_itself_in_the_countdown_is_no_failure(agent: Agent, 
 
 def test_a_controller_that_is_down_is_asked_again(agent: Agent, slurm: Slurm) -> None:
     """Nothing was accepted then; the same is sent again, after a pause, and once."""
-    agent.hurry(4)
+    agent.hurry(2)
     slurm.fails(scancel=["down"])
     agent.start(*QUICK, "mode=live")
     agent.until(phase("DONE"))
@@ -240,7 +240,7 @@ def test_a_trial_is_killed_by_its_own_identifier_and_its_token_stays(agent: Agen
     made.add("trials", "17", task="1.1b2c", slots=2)
     with serving(made):
         agent.environment |= environment(made.url, "TRIAL", "1.1b2c", "17", DET_SLOT_IDS="[0,1]")
-        agent.hurry(4)
+        agent.hurry(2)
         agent.start(*QUICK, "mode=live")
         log = agent.folder / "log"
         agent.until(lambda _: made.killed == ["/api/v1/trials/17/kill"])
