@@ -51,7 +51,8 @@ def compare(
     ``processes``: how many share the work; by default as many as are worth it.
     """
     samples = sum(len(trace.times) + (A_MACHINE if read else 0) for trace in traces) * len(policies)
-    keys = [(i, j) for i in range(len(traces)) for j in _alike(policies)]
+    order = _alike(policies)
+    keys = [(i, j) for i in range(len(traces)) for j in order]
     count = max(1, min(parts(samples) if processes is None else processes, len(keys)))
 
     def owner(key: Key, place: int) -> int:

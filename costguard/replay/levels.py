@@ -107,7 +107,6 @@ class Levels:
         self._stretches: dict[tuple[int, int], tuple[LevelSignal, Stretches]] = {}
         self._runs: dict[tuple[object, ...], Runs] = {}
         self.state_times: dict[tuple[object, ...], StateTimes] = {}
-        self._longest: float | None = None  # step between two ticks
         self._holes: dict[float, list[int]] = {}
         self._blind: list[int] | None = None
 
@@ -202,9 +201,7 @@ class Levels:
     def holes(self, gap: float) -> list[int]:
         """Positions of the ticks that come later than ``gap`` seconds after the one before."""
         if gap not in self._holes:
-            if self._longest is None:
-                self._longest = max(map(sub, islice(self.times, 1, None), self.times), default=0.0)
-            if self._longest <= gap:  # most recordings have no hole, which is seen faster
+            if self.trace.steps.longest <= gap:  # most recordings have no hole, which is seen faster
                 self._holes[gap] = []
             else:
                 late = map(gt, map(sub, islice(self.times, 1, None), self.times), repeat(gap))

@@ -77,8 +77,7 @@ class _Sketch:
         self._window = policy.kill_duration
         self._tolerance = rules.tolerance
         self._unused_after = policy.unused_after if policy.arm_duration is not None else None
-        longest = max(self._window, self._unused_after or 0.0)
-        self._kept = self._tolerance + 2 * longest / BUCKETS  # of what was loud, seconds that can count
+        self._kept = self._can_count(max(self._window, self._unused_after or 0.0))
         self._grace_over = policy.boot_grace - policy.grace if rules.ends_machine else -NEVER
         self._acts = policy.boot_grace if rules.ends_machine else -NEVER
         self._phase = WATCHING
@@ -156,6 +155,10 @@ class _Sketch:
     def _lasts(self, edges: list[int], place: int) -> bool:
         return self._times[edges[place + 1] - 1] - self._times[edges[place] - 1] > self._kept
 
+    def _can_count(self, window: float) -> float:
+        """Of what was loud without a break, the last seconds that can count in a window."""
+        return self._tolerance + 2 * window / BUCKETS
+
     def _at(self, k: int) -> float:
         return self._times[k] - self._start
 
@@ -219,7 +222,7 @@ class _Sketch:
     def _advance(self, track: Track, loud: bool, k: int, window: float) -> Track:
         """A level that changes with this sample; of what was loud, no more is kept than can count."""
         before = self._at(k - 1)
-        since = before - self._kept
+        since = before - self._can_count(window)
         if track.busy and track.since < since:
             track = Track(True, since, track.known_since, track.past)
         return advance(track, loud, before, window)

@@ -2,7 +2,7 @@
 
 import math
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, islice
@@ -31,12 +31,23 @@ class SeenFrom(NamedTuple):
     vetoes: tuple[Veto, ...]
 
 
+class Steps(NamedTuple):
+    """How many seconds lie between the times of a recording."""
+
+    usual: float  # the median of those above 0
+    least: float = 0.0  # below 0 where times run backwards
+    longest: float = 0.0
+
+
+NO_STEPS = Steps(0.0)
+
+
 class Trace(NamedTuple):
     """What was recorded of one machine. ``times`` are dates in seconds since the epoch and never run backwards.
 
-    ``interval`` is the median of their steps, in seconds; ``codes`` stand in the order of ``devices``; ``vetoes`` is what senses
-    saw, where that was recorded, in the order of time. ``unfinished`` are the rows of a last tick that was being written, which is
-    no part of the times: each with its date and the position of its GPU.
+    ``codes`` stand in the order of ``devices``; ``vetoes`` is what senses saw, where that was recorded, in the order of time.
+    ``unfinished`` are the rows of a last tick that was being written, which is no part of the times: each with its date and the
+    position of its GPU.
     """
 
     name: str
@@ -44,9 +55,14 @@ class Trace(NamedTuple):
     times: "array[float]"
     codes: tuple[Codes, ...]
     readings: tuple[Reading, ...]
-    interval: float
+    steps: Steps
     vetoes: "tuple[SeenFrom, ...]" = ()
     unfinished: "tuple[tuple[float, int, Reading], ...]" = ()
+
+    @property
+    def interval(self) -> float:
+        """The usual step, in seconds; 0 when there is none."""
+        return self.steps.usual
 
     @property
     def gpus(self) -> tuple[str, ...]:
@@ -101,19 +117,24 @@ def percent(value: float) -> Reading:
     return Known(value / 100)
 
 
-def step_of(times: Sequence[float]) -> float:
-    """The usual step of a recording in seconds; 0 when there is none."""
+def steps_of(times: Sequence[float]) -> Steps:
+    """The steps of a recording."""
+    steps = map(sub, islice(times, 1, None), times)
     if len(times) < FEW:
-        few = sorted(filter((0.0).__lt__, map(sub, islice(times, 1, None), times)))
-        return usual(few[(len(few) - 1) // 2], few[len(few) // 2]) if few else 0.0
-    steps = Counter(map(sub, islice(times, 1, None), times))  # they are few: sorting every one takes twice as long
-    ahead = sorted(steps.items())
-    del ahead[: bisect_left(ahead, (math.ulp(0.0), 0))]
+        few = sorted(steps)
+        if not few:
+            return NO_STEPS
+        start = bisect_right(few, 0.0)
+        lower, upper = (start + len(few) - 1) // 2, (start + len(few)) // 2
+        return Steps(usual(few[lower], few[upper]) if start < len(few) else 0.0, few[0], few[-1])
+    each = sorted(Counter(steps).items())  # they are few: sorting every one takes twice as long
+    least, longest = each[0][0], each[-1][0]
+    ahead = each[bisect_left(each, (math.ulp(0.0), 0)) :]
     until = list(accumulate(map(itemgetter(1), ahead)))
     if not until:
-        return 0.0
+        return Steps(0.0, least, longest)
     lower, upper = bisect_left(until, (until[-1] + 1) // 2), bisect_left(until, until[-1] // 2 + 1)
-    return usual(ahead[lower][0], ahead[upper][0])
+    return Steps(usual(ahead[lower][0], ahead[upper][0]), least, longest)
 
 
 def usual(lower: float, upper: float) -> float:

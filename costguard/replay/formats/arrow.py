@@ -217,7 +217,7 @@ class _PartlyRead:
                 return None
         codes = _joined(self._codes)
         cut = [codes[place : ticks * count : count] for place in range(count)]
-        self._grouper.settle(self._last, cut, arrow_values.step_of(times), self._unfinished(codes[ticks * count :]))
+        self._grouper.settle(self._last, cut, arrow_values.steps_of(times), self._unfinished(codes[ticks * count :]))
         head = [row for row in csv.reader(self._lines, skipinitialspace=True) if len(row) == self._columns.width]
         self._table.count(self._rows, list(zip(*head, strict=True)))
         return self._table.finish()

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import compute, csv
 
 from costguard.replay.formats.values import HEAD, CellTimes, scale_of
-from costguard.replay.trace import SMALL, Codes, usual
+from costguard.replay.trace import NO_STEPS, SMALL, Codes, Steps, usual
 
 MANY = 1 << 16
 """Beyond this many different texts a table is not looked up one by one."""
@@ -145,11 +145,12 @@ def in_order(times: pa.DoubleArray) -> bool:
     return len(times) < 2 or compute.all(compute.less(times[:-1], times[1:])).as_py() is True
 
 
-def step_of(times: pa.DoubleArray) -> float:
-    """The usual step of a recording in seconds; 0 when there is none."""
+def steps_of(times: pa.DoubleArray) -> Steps:
+    """The steps of a recording."""
     steps = compute.subtract(times[1:], times[:-1])
-    steps = steps.filter(compute.greater(steps, 0.0))
     if not len(steps):
-        return 0.0
-    lower, upper = (compute.quantile(steps, q=0.5, interpolation=side)[0].as_py() for side in ("lower", "higher"))
-    return usual(lower, upper)
+        return NO_STEPS
+    ends = compute.min_max(steps)
+    ahead = steps.filter(compute.greater(steps, 0.0))
+    middle = [compute.quantile(ahead, q=0.5, interpolation=side)[0].as_py() for side in ("lower", "higher")]
+    return Steps(usual(*middle) if len(ahead) else 0.0, ends["min"].as_py(), ends["max"].as_py())

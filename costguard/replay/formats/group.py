@@ -6,7 +6,7 @@ or when a row is later than half a step. Where rows come in an unbroken rhythm, 
 
 from array import array
 from collections.abc import Sequence
-from operator import eq, itemgetter, le, lt
+from operator import eq, itemgetter
 from typing import TypeAlias
 
 from costguard.engine.observation import Device, Reading, Unknown
@@ -14,7 +14,7 @@ from costguard.replay.formats.dst import unfold
 from costguard.replay.formats.overlap import one_tick_a_time, refuse_overlap
 from costguard.replay.formats.rhythm import rows_in_a_tick
 from costguard.replay.formats.values import CellTimes, is_local
-from costguard.replay.trace import Codes, ReadingCodes, Trace, step_of
+from costguard.replay.trace import NO_STEPS, Codes, ReadingCodes, Steps, Trace, steps_of
 
 SAMPLE = 4096
 """Rows from which the rhythm is learnt."""
@@ -39,7 +39,6 @@ class Grouper:
         self.name = name
         self.keys: dict[str, int] = {}
         self.sorted = True
-        self._moving = True  # no two ticks have the same time
         self.moments = moments
         self.spread = ONE_TICK  # seconds by which the rows of one tick are less apart
         self._palette = palette
@@ -55,7 +54,8 @@ class Grouper:
         self._open_since = 0.0
         self._open_last = 0.0
         self._learnt: tuple[Sequence[Time], Sequence[float]] = ([], [])  # times of which the moments are known already
-        self._settled: tuple[array[float], list[Codes], float] | None = None
+        self._sampled: tuple[Sequence[float], Steps] = ([], NO_STEPS)  # the first moments, and their steps
+        self._settled: tuple[array[float], list[Codes], Steps] | None = None
         self._unfinished: list[tuple[float, int, int]] = []
 
     def feed_dated(
@@ -115,7 +115,8 @@ class Grouper:
         if isinstance(times[0], str):
             self._local = is_local(times[0])
         if gpus is None:
-            self._rhythm = [f"gpu{place}" for place in range(rows_in_a_tick(moments))]
+            self._sampled = (moments, steps_of(moments))
+            self._rhythm = [f"gpu{place}" for place in range(rows_in_a_tick(*self._sampled))]
         else:
             seen = dict.fromkeys(gpus[:SAMPLE])
             self._rhythm = list(dict.fromkeys(gpus[: len(seen)]))
@@ -126,7 +127,7 @@ class Grouper:
             same = moments[::count] if gpus is None else [
                 m for m, key in zip(moments, gpus, strict=False) if key == self._rhythm[0]
             ]  # fmt: skip
-            self.spread = step_of(same) / 2 or ONE_TICK
+            self.spread = steps_of(same).usual / 2 or ONE_TICK
         self._regular = True
         return self._rhythm
 
@@ -160,18 +161,10 @@ class Grouper:
         for between in rows[1:-1]:
             if not _same_second(between, last):
                 self._moments(between)
-        before = self._times[-1] if self._times else float("-inf")
         self._times.extend(ends)
-        self._check_order(before, ends)
         for column, new in zip(self._columns, columns, strict=True):
             column.extend(new)
         return True
-
-    def _check_order(self, before: float, times: Sequence[float]) -> None:
-        if self._moving and times:
-            self._moving = before < times[0] and all(map(lt, times[:-1], times[1:]))
-        if not self._moving and self.sorted and times:
-            self.sorted = before <= times[0] and all(map(le, times[:-1], times[1:]))
 
     # -- row by row ------------------------------------------------------------------------------------------
 
@@ -202,8 +195,6 @@ class Grouper:
     def _close(self) -> None:
         if not self._named and len(self._open) < len(self._rhythm):
             self._open = dict.fromkeys(range(len(self._rhythm)), self._palette.number(NOT_ALL))
-        if self._times and self._open_last <= self._times[-1]:
-            self._moving, self.sorted = False, self.sorted and self._open_last == self._times[-1]
         self._times.append(self._open_last)
         missing = self._palette.number(NO_ROW)
         for place, column in enumerate(self._columns):
@@ -211,10 +202,10 @@ class Grouper:
         self._open = {}
 
     def settle(
-        self, times: "array[float]", columns: "list[Codes]", step: float, unfinished: list[tuple[float, int, int]]
+        self, times: "array[float]", columns: "list[Codes]", steps: Steps, unfinished: list[tuple[float, int, int]]
     ) -> None:
-        """All of the ticks at once, in order; ``step`` is their usual one. Nothing was fed, and nothing will be."""
-        self._settled, self._unfinished = (times, columns, step), unfinished
+        """All of the ticks at once, in order. Nothing was fed, and nothing will be."""
+        self._settled, self._unfinished = (times, columns, steps), unfinished
 
     # -- the end ---------------------------------------------------------------------------------------------
 
@@ -228,14 +219,14 @@ class Grouper:
     def finish(self, devices: Sequence[Device]) -> Trace:
         """The trace of this machine. A last tick that is not whole is dropped; it was being written."""
         if self._settled is not None:
-            times, columns, step = self._settled
+            times, columns, steps = self._settled
             return Trace(
                 self.name,
                 tuple(devices),
                 times,
                 tuple(columns),
                 self._palette.whole,
-                step,
+                steps,
                 unfinished=self._last_rows(),
             )
         rest_times, rest_gpus, rest_codes = self._rest
@@ -249,31 +240,41 @@ class Grouper:
         partial = 0 < len(self._open) < len(self._columns)
         if self._open:
             late = self._times and self._open_last < self._times[-1]  # no end of the recording, but rows out of order
-            if len(self._open) == len(self._columns) or not self._times or late or not self.sorted:
+            if len(self._open) == len(self._columns) or not self._times or late or self._steps().least < 0.0:
                 self._close()
             elif self._named:
                 self._unfinished = [(self._open_last, place, code) for place, code in self._open.items()]
             self._open = {}
+        steps = self._steps()
+        self.sorted = steps.least >= 0.0
         if not self.sorted and self._local and (unfolded := unfold(self._times)) is not None:
             self._times, self.sorted = unfolded, True
             if partial:
                 self._times.pop()
                 self._columns = [column[:-1] for column in self._columns]
+            steps = self._steps()
         if not self.sorted:
             self._refuse_two_in_one()
             self._sort()
-        if not self._moving:
+            steps = self._steps()
+        if steps.least <= 0.0 < len(self._times) - 1:  # some have the same time
             missing, found = self._palette.number(NO_ROW), self._palette.readings
             self._times, self._columns = one_tick_a_time(self._times, self._columns, found, missing, self.name)
+            steps = self._steps()
         return Trace(
             self.name,
             tuple(devices),
             self._times,
             tuple(self._palette.pack(column.tolist()) for column in self._columns),
             self._palette.whole,
-            step_of(self._times),
+            steps,
             unfinished=self._last_rows(),
         )
+
+    def _steps(self) -> Steps:
+        """How far the ticks are apart; most recordings of a fleet are short, and nothing came after what was sampled."""
+        moments, steps = self._sampled
+        return steps if self._times == moments else steps_of(self._times)
 
     def _last_rows(self) -> tuple[tuple[float, int, Reading], ...]:
         """The rows of a tick that was being written."""
@@ -300,7 +301,7 @@ class Grouper:
         self._times = array("d")
         self._columns = [array("L") for _ in self._columns]
         single = [at for at, place, _ in rows if place == 0]
-        self.spread = step_of(single) / 2 or ONE_TICK
+        self.spread = steps_of(single).usual / 2 or ONE_TICK
         self._one_by_one([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
         if self._open:
             self._close()

@@ -99,7 +99,8 @@ def one_trace(parts: Sequence[Part], name: str) -> Trace:
         whole = grouper.finish([by_key[key] for key in grouper.keys])
     except DoubtfulRowsError as error:
         raise TraceError(f"{', '.join(part.path for part in parts)}: {error}", error.hint) from None
-    return whole._replace(vetoes=tuple(_vetoes(parts)), interval=whole.interval or parts[0].trace.interval)
+    steps = whole.steps._replace(usual=whole.interval or parts[0].trace.interval)
+    return whole._replace(vetoes=tuple(_vetoes(parts)), steps=steps)
 
 
 def _devices(parts: Sequence[Part]) -> dict[str, Device]:

@@ -15,7 +15,7 @@ from costguard.replay.formats.group import NO_ROW
 from costguard.replay.formats.source import Progress, Source, text_of
 from costguard.replay.formats.table import SCALE_HINT, UNIT_UNCLEAR, Options, doubtful_unit
 from costguard.replay.formats.values import load, since_epoch
-from costguard.replay.trace import ReadingCodes, Recording, Trace, TraceError, step_of
+from costguard.replay.trace import ReadingCodes, Recording, Trace, TraceError, steps_of
 
 LONGEST_CHARACTERS = 1 << 27
 """A longer answer is refused, because JSON is read whole."""
@@ -140,7 +140,7 @@ def _trace(name: str, series: Sequence[_Series]) -> Trace:
         columns.append(palette.pack([palette.number(_at(at, of_gpu)) for at in times]))
         if device.number is None:
             devices[place] = device._replace(number=place)
-    return Trace(name, tuple(devices), times, tuple(columns), tuple(palette.readings), step_of(times))
+    return Trace(name, tuple(devices), times, tuple(columns), tuple(palette.readings), steps_of(times))
 
 
 def _at(at: float, metrics: Sequence[_Series]) -> Reading:

@@ -20,9 +20,9 @@ from costguard import __version__
 from costguard.engine.observation import Device, Known, Reading, Unknown, Veto
 from costguard.engine.words import several
 from costguard.replay.formats.group import NO_ROW
-from costguard.replay.formats.source import Progress, Source, chunks
+from costguard.replay.formats.source import Progress, Source, chunks, lines_of
 from costguard.replay.formats.values import LATEST
-from costguard.replay.trace import ReadingCodes, Recording, SeenFrom, Trace, TraceError, step_of
+from costguard.replay.trace import ReadingCodes, Recording, SeenFrom, Trace, TraceError, steps_of
 
 FORMAT = 1
 
@@ -111,7 +111,8 @@ def looks_like_own(line: str) -> bool:
 def read_own(source: Source, progress: Progress | None = None) -> Recording:
     """Read a recording of costguard; raises TraceError that names the line."""
     reader = _Parser(source)
-    for lines, last in chunks(source, progress):
+    for piece, last in chunks(source, progress):
+        lines = lines_of(piece)
         for position, line in enumerate(lines):
             reader.line(line, last=last and position == len(lines) - 1)
     return reader.finish()
@@ -189,13 +190,14 @@ class _Parser:
         """The one machine of the file."""
         if not self._times or not self._columns:
             raise TraceError(f"{self._source.name} has no readings of a GPU")
+        steps = steps_of(self._times)
         trace = Trace(
             "",
             tuple(self._devices.values()),
             self._times,
             tuple(self._palette.pack(column.tolist()) for column in self._columns),
             tuple(self._palette.readings),
-            step_of(self._times) or self._interval,
+            steps._replace(usual=steps.usual or self._interval),
             tuple(self._seen),
         )
         return Recording((trace,), len(self._times) * len(self._columns), tuple(self._notes))

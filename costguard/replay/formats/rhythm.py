@@ -6,6 +6,7 @@ from itertools import islice, pairwise
 from operator import sub
 
 from costguard.replay.formats.overlap import DoubtfulRowsError, day_and_time
+from costguard.replay.trace import Steps
 
 MOST_GPUS = 16
 """The most rows in a tick that can be told apart by their place alone."""
@@ -21,12 +22,12 @@ NAME_THE_GPU = (
 )
 
 
-def rows_in_a_tick(moments: Sequence[float]) -> int:
+def rows_in_a_tick(moments: Sequence[float], found: Steps) -> int:
     """How many rows share a time; 1 where there is no such rhythm. Raises DoubtfulRowsError where it is not plain."""
-    steps = list(map(sub, islice(moments, 1, None), moments))
-    least = min(steps, default=0.0)
-    if not steps or 0.0 < max(steps) < 4.0 * least:
+    least = found.least
+    if len(moments) < 2 or 0.0 < found.longest < 4.0 * least:
         return 1  # no rows are nearer to each other than to those of the next tick
+    steps = list(map(sub, islice(moments, 1, None), moments))
     far = len(steps) if least <= 0.0 else sum(map((3.9 * least).__le__, steps))  # no tick ends but with such a step
     for count in range(2, MOST_GPUS + 1):
         if far < 0.95 * ((len(moments) - 1) // count):
@@ -37,7 +38,7 @@ def rows_in_a_tick(moments: Sequence[float]) -> int:
         together = [last - first <= 0.2 * (after - first) for first, last, after in ticks]
         if sum(together) >= 0.95 * len(ticks) <= sum([after > first for first, _, after in ticks]):
             return count
-    return 1 if least > TOGETHER * max(steps) else _usual_tick(moments, steps)
+    return 1 if least > TOGETHER * found.longest else _usual_tick(moments, steps)
 
 
 def _usual_tick(moments: Sequence[float], steps: Sequence[float]) -> int:

@@ -84,24 +84,29 @@ def text_of(source: Source, *, lines: bool = True) -> Iterator[io.TextIOWrapper]
         text.detach()
 
 
-def chunks(source: Source, progress: Progress | None) -> Iterator[tuple[list[str], bool]]:
-    """Lines in large pieces, and whether a piece is the last one."""
+def chunks(source: Source, progress: Progress | None) -> Iterator[tuple[str, bool]]:
+    """Whole lines in large pieces of text, and whether a piece is the last one."""
     with text_of(source) as text:
         yield from _pieces(source, text, progress)
 
 
-def _pieces(source: Source, text: io.TextIOWrapper, progress: Progress | None) -> Iterator[tuple[list[str], bool]]:
-    waiting: list[str] | None = None
+def lines_of(piece: str) -> list[str]:
+    """The lines of a piece, each with its end, which no other character is."""
+    return io.StringIO(piece).readlines()
+
+
+def _pieces(source: Source, text: io.TextIOWrapper, progress: Progress | None) -> Iterator[tuple[str, bool]]:
+    waiting = ""
     size = CHUNK
     while True:
         try:
-            lines = text.readlines(size)
+            piece = text.read(size) + text.readline()
         except OSError as error:
             raise TraceError(f"cannot read {source.name}: {error.strerror or error}") from None
         if progress is not None and source.size:
             progress(source.raw.tell())
-        if waiting is not None:
-            yield waiting, not lines
-        if not lines:
+        if waiting:
+            yield waiting, not piece
+        if not piece:
             return
-        waiting, size = lines, PIECE
+        waiting, size = piece, PIECE

@@ -13,7 +13,7 @@ from costguard.engine.words import date, several
 from costguard.replay.formats.columns import Columns, from_header, guess, is_header, per_cent_of, plain, renamed
 from costguard.replay.formats.group import Grouper
 from costguard.replay.formats.overlap import DoubtfulRowsError
-from costguard.replay.formats.source import Progress, Source, chunks
+from costguard.replay.formats.source import Progress, Source, chunks, lines_of
 from costguard.replay.formats.values import EARLIEST, CellTimes, Numbers, is_local, load, moment
 from costguard.replay.trace import ReadingCodes, Recording, Trace, TraceError
 
@@ -72,20 +72,21 @@ class Table:
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    def take(self, lines: list[str], *, last: bool) -> None:
-        """A piece of the file."""
+    def take(self, piece: str, *, last: bool) -> None:
+        """A piece of the file: whole lines."""
         if self._columns is None:
+            lines = lines_of(piece)
             skipped = self.begin(lines)
             self._before += skipped
-            lines = lines[skipped:]
-        if not lines:
+            piece = "".join(lines[skipped:])
+        if not piece:
             return
         try:
-            self.take_columns(*self._split(lines, last=last))
+            self.take_columns(*self._split(piece, last=last))
         except ValueError:
-            self._find_bad_time(lines)
+            self._find_bad_time(lines_of(piece))
             raise
-        self._before += len(lines)
+        self._before += piece.count("\n")
 
     def begin(self, lines: list[str]) -> int:
         """Learn the columns from the first lines; gives how many of them are used up."""
@@ -121,20 +122,21 @@ class Table:
             self.notes.append(f"the column {plain(self._header[found.machine])!r} is read as the machine")
         return count
 
-    def _split(self, lines: list[str], *, last: bool) -> Sequence[Sequence[str]]:
+    def _split(self, piece: str, *, last: bool) -> Sequence[Sequence[str]]:
         """The cells, column by column; line by line where something is odd."""
         found = self._columns
         assert found is not None  # take() saw to it
-        kept = lines
-        if self._header_line and self._header_line in lines:
-            kept = [line for line in lines if line != self._header_line]
-        if last and kept and not kept[-1].endswith("\n"):
-            return self._carefully(lines, found, last=True)
+        if last and not piece.endswith("\n"):
+            return self._carefully(lines_of(piece), found, last=True)
+        kept = piece
+        if self._header_line and self._header_line in piece:
+            kept = ("\n" + piece).replace("\n" + self._header_line, "\n")[1:]
         try:
             columns: Sequence[Sequence[str]] = _plain_columns(kept, found.width, self.delimiter)
             if not columns:
-                rows = list(csv.reader(kept, delimiter=self.delimiter, skipinitialspace=True))
-                columns = list(zip(*rows, strict=True)) if len(rows) == len(kept) else ()
+                lines = lines_of(kept)
+                rows = list(csv.reader(lines, delimiter=self.delimiter, skipinitialspace=True))
+                columns = list(zip(*rows, strict=True)) if len(rows) == len(lines) else ()
             if len(columns) == found.width:
                 first, *others = [columns[i] for i in found.load_positions]
                 for cells in set(zip(first, *others, strict=True)) if others else ((cell,) for cell in set(first)):
@@ -142,7 +144,7 @@ class Table:
                 return columns
         except (ValueError, csv.Error):
             pass
-        return self._carefully(lines, found, last=last)
+        return self._carefully(lines_of(piece), found, last=last)
 
     def _carefully(self, lines: list[str], found: Columns, *, last: bool) -> Sequence[Sequence[str]]:
         """Each line for itself: empty ones and headers are left out, what is wrong is named with its line."""
@@ -331,17 +333,18 @@ class Table:
         return Device(bus or uuid or (f"gpu{key}" if key.isdecimal() else key), number, uuid, name)
 
 
-def _plain_columns(lines: Sequence[str], width: int, delimiter: str) -> list[list[str]]:
+def _plain_columns(text: str, width: int, delimiter: str) -> list[list[str]]:
     """The cells of whole lines, as the csv module gives them, in half of its time; empty where it may give others."""
-    text = "".join(lines)
-    if not text or '"' in text:
+    if not text.endswith("\n") or '"' in text:
         return []
-    text = text.replace(delimiter + " ", delimiter)
-    if delimiter + " " in text or "\n " in text or text[0] == " ":
-        return []
-    cells = text.replace("\n", f"{delimiter}\n{delimiter}").split(delimiter)
+    if " " in text:
+        text = text.replace(delimiter + " ", delimiter)
+        if delimiter + " " in text or "\n " in text or text[0] == " ":
+            return []
+    apart = text.replace("\n", f"{delimiter}\n{delimiter}")
+    cells, lines = apart.split(delimiter), (len(apart) - len(text)) // 2
     row = width + 1  # with the end of its line, by which one that has more or fewer cells is seen
-    if len(cells) != len(lines) * row + 1 or cells[width::row].count("\n") != len(lines):
+    if len(cells) != lines * row + 1 or cells[width::row].count("\n") != lines:
         return []
     return [cells[place:-1:row] for place in range(width)]
 
@@ -397,6 +400,6 @@ def _shape(cell: str) -> str:
 def read_table(source: Source, options: Options, progress: Progress | None = None) -> Recording:
     """Read a table with the standard library; raises TraceError that names the line."""
     table = Table(source, options)
-    for lines, last in chunks(source, progress):
-        table.take(lines, last=last)
+    for piece, last in chunks(source, progress):
+        table.take(piece, last=last)
     return table.finish()

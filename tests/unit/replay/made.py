@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Sequence
 
 from costguard.engine import Device, Known, Policy, Unknown
-from costguard.replay.trace import ReadingCodes, Trace, step_of
+from costguard.replay.trace import ReadingCodes, Trace, steps_of
 
 START = 1_750_000_000.0
 
@@ -26,7 +26,7 @@ def trace(*columns: Sequence[float | None], step: float = 10.0, times: Sequence[
         when,
         tuple(palette.pack(column) for column in codes),
         tuple(palette.readings),
-        step_of(when),
+        steps_of(when),
     )
 
 
@@ -58,7 +58,7 @@ def restless(seed: int, samples: int) -> Trace:
             columns[gpu].append(palette.number(Unknown("lost") if unread[gpu] else seen))
     when = array("d", times)
     devices = tuple(Device(f"gpu{i}", i) for i in range(gpus))
-    return Trace("made", devices, when, tuple(map(palette.pack, columns)), tuple(palette.readings), step_of(when))
+    return Trace("made", devices, when, tuple(map(palette.pack, columns)), tuple(palette.readings), steps_of(when))
 
 
 def readable(seed: int) -> Trace:
@@ -87,7 +87,7 @@ def readable(seed: int) -> Trace:
             columns[gpu].append(palette.number(Known(load / 100, signs)))
     when = array("d", times)
     devices = tuple(Device(f"gpu{i}", i) for i in range(gpus))
-    return Trace("made", devices, when, tuple(map(palette.pack, columns)), palette.whole, step_of(when))
+    return Trace("made", devices, when, tuple(map(palette.pack, columns)), palette.whole, steps_of(when))
 
 
 def plain_policy(seed: int) -> Policy:

@@ -32,7 +32,7 @@ def standard(content: bytes) -> Recording | str:
 def same(one: Recording, other: Recording) -> None:
     assert (one.rows, sorted(one.notes)) == (other.rows, sorted(other.notes))
     for a, b in zip(one.traces, other.traces, strict=True):
-        assert (a.name, a.devices, a.times, a.interval) == (b.name, b.devices, b.times, b.interval)
+        assert (a.name, a.devices, a.times, a.steps) == (b.name, b.devices, b.times, b.steps)
         assert [a.column(i) for i in range(len(a.devices))] == [b.column(i) for i in range(len(b.devices))]
 
 

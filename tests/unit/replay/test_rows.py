@@ -8,7 +8,7 @@ import pytest
 from costguard.engine import Known, Unknown
 from costguard.replay.formats.files import read
 from costguard.replay.formats.rhythm import rows_in_a_tick
-from costguard.replay.trace import Recording, Trace, TraceError
+from costguard.replay.trace import Recording, Trace, TraceError, steps_of
 
 START = 1_767_225_600
 
@@ -133,7 +133,7 @@ def test_one_gpu_stays_one(steps: list[float]) -> None:
     moments = [float(START)]
     for step in steps:
         moments.append(moments[-1] + step)
-    assert rows_in_a_tick(moments) == 1
+    assert rows_in_a_tick(moments, steps_of(moments)) == 1
 
 
 def test_a_gpu_that_is_unknown_at_one_time_is_that(tmp_path: Path) -> None:

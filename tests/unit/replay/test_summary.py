@@ -133,7 +133,8 @@ def test_work_in_a_sample_on_both_sides_of_the_hour_is_not_known_to_be_later() -
     """The sample before it is within the hour after the stop, it is not."""
     loads, times = [0.9, 0.9] + [0.0] * 6 + [0.9], [START + 600.0 * k for k in range(8)] + [START + 7200.0]
     policy = ROOMY._replace(kill_duration=600.0, grace=0.0)
-    levels = Levels(trace(loads, times=times)._replace(interval=3600.0))
+    made = trace(loads, times=times)
+    levels = Levels(made._replace(steps=made.steps._replace(usual=3600.0)))
     (stop,) = account(levels, walk(levels, policy)).stops
     assert stop.back == START + 7200.0
     assert stop.back - stop.wall > 3600.0
