@@ -180,6 +180,11 @@ configuration() {
 
 main() {
   local extra= wheel= sha= wheels= wheels_sha= python= python_sha= config= bake= costguard state
+  case ${1:-} in -h | --help)
+    sed -n '2,/^set /{/^set /d;s/^# \{0,1\}//;p}' "$0"
+    return
+    ;;
+  esac
   trap finish EXIT
   cd / # Python must find no module in whatever folder this was started from
   while [ $# -gt 0 ]; do

@@ -80,6 +80,24 @@ def test_a_guarded_machine_and_then_its_agent_hangs(agent: Agent) -> None:
     assert time.monotonic() - began < 20.0
 
 
+@pytest.mark.parametrize("name", ["7", "GPU-deadbeef"])
+def test_a_gpu_that_is_not_there_keeps_every_stop_from_happening(agent: Agent, name: str) -> None:
+    """The agent says so in its status, and doctor takes its verdict from there, with the next step."""
+    settings = (*LIVE, f"gpu_devices={name}")
+    agent.start(*settings)
+    planned(agent)
+    agent.until(lambda report: bool(report["standstill"]))
+    procfs, environment = serve(agent, *settings)
+    agent.environment |= environment
+    done = doctor(agent, *settings, procfs)
+    assert done.returncode == 1, done.stdout
+    said = " ".join(done.stdout.split())
+    assert f"NOT GUARDED, because - no GPU matches {name} in gpu_devices" in said
+    assert "-> correct gpu_devices, or remove it: then every GPU counts" in said
+    found = facts(agent, *settings, procfs)
+    assert (found["guarded"], len(found["why"])) == (False, 1)
+
+
 def test_a_dry_run_would_be_guarded_and_says_how_to_change_that(agent: Agent) -> None:
     """Nothing would be stopped: no success for a script, no GUARDED, and nothing else is missing."""
     agent.start(*COMMANDED)

@@ -31,7 +31,7 @@ class Machine:
         self.log = self.root / "systemctl.log"
         tools = root / "tools"
         tools.mkdir()
-        self.root.mkdir()
+        (self.root / "etc").mkdir(parents=True)
         (tools / "systemctl").write_text(SYSTEMCTL, encoding="utf-8")
         (tools / "systemctl").chmod(0o755)
         places = (tools, *(() if bare else (Path(sys.executable).parent,)), "/usr/local/bin", "/usr/bin", "/bin")
@@ -147,6 +147,13 @@ def test_it_is_installed_as_by_hand(machine: Machine) -> None:
     assert left == []
 
 
+def test_it_says_how_it_is_called(machine: Machine) -> None:
+    """Without root and without changing anything."""
+    done = machine.provision("--help")
+    assert (done.returncode, done.stderr, list(machine.root.rglob("*"))) == (0, "", [machine.root / "etc"])
+    assert "\n  provision.sh --extra CLOUD [--wheel FROM" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -164,7 +171,7 @@ def test_what_is_wrong_is_said_and_nothing_is_done(machine: Machine, words: tupl
     assert done.returncode == 3
     assert "costguard: NOT PROVISIONED: " in done.stderr
     assert said in done.stderr
-    assert sorted(machine.root.rglob("*")) == []
+    assert sorted(machine.root.rglob("*")) == [machine.root / "etc"]
 
 
 def test_an_image_without_costguard_is_told(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ TYPED = {
     "fill with another list of GPUs": typed("fill --env CUDA_VISIBLE_DEVICES=0 -- x", "--gpus chooses"),
     "fill with a threshold for nothing": typed("fill --threshold 5% -- x", "--by load"),
     "fill with users for nothing": typed("fill --ignore-users ann -- x", "--users 5m"),
-    "fill with two kinds of work": typed("fill --config a.conf -- x", "the work is that of the file"),
+    "fill with two kinds of work": typed("fill --config a.conf -- x", "the work comes from the file"),
     "fill with no such file": typed("fill --config no.conf", "no.conf cannot be read"),
     "exec without a command": typed("exec --threshold 5%", "needs a command", "costguard exec -- python"),
     "exec with a window too short": typed("exec --window 1s -- x", "--window", "--interval"),
