@@ -91,7 +91,7 @@ def install(*, dry_run: bool, force: bool, no_start: bool, root: str, given: tup
         )
     if not root:
         of_unit = [UNIT, *(one.piece.path for one in credentials)]
-        _start(changed=any(fates[path] in {"new", "changed"} for path in of_unit), no_start=no_start)
+        _start(changed=is_changed(of_unit, fates, before), no_start=no_start)
     click.echo("Next: `costguard doctor` says whether this machine is guarded; the rules are in " + CONFIGURATION + ".")
 
 
@@ -197,6 +197,11 @@ def _write(planned: list[installation.Piece], fates: dict[str, installation.Fate
         if fates[piece.path] in {"new", "changed"}:
             installation.write(piece, root)
     done.write(root)
+
+
+def is_changed(of_unit: Sequence[str], fates: Mapping[str, installation.Fate], before: Manifest) -> bool:
+    """Whether what runs may be of other files: an upgrade that was interrupted has written some, and restarted nothing."""
+    return any(fates[path] in {"new", "changed"} or path in before.earlier for path in of_unit)
 
 
 def _start(*, changed: bool, no_start: bool) -> None:

@@ -119,6 +119,21 @@ def test_whatever_is_interrupted_can_be_taken_back_whole(tmp_path: Path, begun: 
     assert steps >= {"install": 20, "upgrade": 5, "uninstall": 10}[begun]
 
 
+def test_an_upgrade_that_was_interrupted_is_still_one(tmp_path: Path) -> None:
+    """Its unit is there, and what runs is that of before: the next `install` restarts it."""
+    root = empty_image(tmp_path / "image")
+    older(root)
+    steps = 0
+    while "earlier version" in (root / installation.UNIT[1:]).read_text():
+        assert killed(steps, "install", root)
+        steps += 1
+    noted = installation.Manifest.read(str(root))
+    assert install.is_changed([installation.UNIT], {installation.UNIT: "same"}, noted)
+    run("install", root)
+    noted = installation.Manifest.read(str(root))
+    assert not install.is_changed([installation.UNIT], {installation.UNIT: "same"}, noted)
+
+
 def test_what_is_ours_without_a_record_is_taken_back_too(tmp_path: Path) -> None:
     """An earlier version wrote its record last: one that was interrupted then left a guard that nothing removed."""
     before = tree(empty_image(tmp_path))
