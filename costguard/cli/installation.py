@@ -26,6 +26,9 @@ DROP_INS = f"{UNIT}.d"
 """Drop-ins of the unit: the owner's own, and one for each credential."""
 
 COMMAND = "/usr/local/bin/costguard"
+OWNERS = (CONFIGURATION, COMMAND)
+"""What an owner may have put there before, the very same: it stays when the rest is taken back."""
+
 ENABLED = f"/etc/systemd/system/multi-user.target.wants/{NAME}"
 COMPLETIONS: Mapping[str, str] = {
     "bash": "/usr/local/share/bash-completion/completions/costguard",
@@ -102,11 +105,11 @@ class Manifest(NamedTuple):
         return digest != "" and digest in (self.pieces.get(path), *self.earlier.get(path, ()))
 
     def intending(self, planned: Sequence[Piece], fates: Mapping[str, Fate], root: str) -> "Manifest":
-        """What is noted before these are written. A file that is the same is ours too, but for the owner's configuration."""
+        """What is noted before these are written. A file that is the same is ours too, unless an owner may have made it."""
         ours = [
             p
             for p in planned
-            if fates[p.path] in {"new", "changed"} or (fates[p.path] == "same" and p.path != CONFIGURATION)
+            if fates[p.path] in {"new", "changed"} or (fates[p.path] == "same" and p.path not in OWNERS)
         ]
         earlier = {p.path: [*self.earlier.get(p.path, ()), self.pieces[p.path]] for p in ours if p.path in self.pieces}
         folders = [folder for piece in ours for folder in _missing(piece.path, root)]
