@@ -77,7 +77,9 @@ def test_a_wrong_cell_is_named_with_its_line(tmp_path: Path) -> None:
 
 
 @READERS
-@pytest.mark.parametrize("content", [b"\x1f\x8b\x08\x00garbage", gzip.compress(b"timestamp,load\n")[:10]])
+@pytest.mark.parametrize(
+    "content", [b"\x1f\x8b\x08\x00garbage", gzip.compress(b"timestamp,load\n", mtime=0)[:10]], ids=["garbage", "cut"]
+)
 def test_a_packed_file_of_which_nothing_can_be_unpacked_is_damaged(tmp_path: Path, reader: str, content: bytes) -> None:
     """It was said to have no rows."""
     (tmp_path / "log.csv.gz").write_bytes(content)
