@@ -112,20 +112,21 @@ def idle_after_work(minutes: int, *after: float | None, step: float = 10.0) -> R
 
 
 @pytest.mark.parametrize(
-    ("summary", "unseen"),
+    ("minutes", "after", "unseen"),
     [
-        (idle_after_work(120), 0),
-        (idle_after_work(70), 1),  # the recording ends too early
-        (idle_after_work(30, 0.9), 0),  # work came back within the hour: that is known
-        (idle_after_work(30, *[None] * 600), 1),
-        (idle_after_work(30, *[None] * 600, 0.9), 1),
-        (idle_after_work(120, *[None] * 600), 0),
+        (120, [], 0),
+        (70, [], 1),  # the recording ends too early
+        (30, [0.9], 0),  # work came back within the hour: that is known
+        (30, [None] * 600, 1),
+        (30, [*[None] * 600, 0.9], 1),
+        (120, [None] * 600, 0),
     ],
 )
 def test_a_stop_of_whose_next_hour_too_little_was_recorded_is_counted_apart(
-    summary: ReplaySummary, unseen: int
+    minutes: int, after: list[float | None], unseen: int
 ) -> None:
     """It looks clean, and nobody knows."""
+    summary = idle_after_work(minutes, *after)
     assert (summary.stops, summary.unseen_within_hour) == (1, unseen)
 
 
