@@ -24,7 +24,7 @@ class AnswerError(Exception):
         self.long = long
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """A whole answer. ``fields``: names in small letters. ``kept``: whether the connection can carry another one."""
 
     status: int
@@ -37,7 +37,7 @@ class Answer(NamedTuple):
         return self.fields.get(name.lower().encode(), b"").decode("latin-1")
 
 
-def parse(raw: bytes, *, closed: bool, limit: int) -> Answer | None:
+def parse(raw: bytes, *, closed: bool, limit: int) -> HttpAnswer | None:
     """None while something is missing. ``closed``: nothing more will come. Raises AnswerError."""
     if raw[:5] != b"HTTP/"[: len(raw)]:
         raise AnswerError("does not speak HTTP")
@@ -54,7 +54,7 @@ def parse(raw: bytes, *, closed: bool, limit: int) -> Answer | None:
     fields = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
     kept = words[0] == b"HTTP/1.1" and fields.get(b"connection", b"").lower() != b"close"
     if status in (204, 304):
-        return Answer(status, b"", kept, fields)
+        return HttpAnswer(status, b"", kept, fields)
     if fields.get(b"transfer-encoding", b"").lower() == b"chunked":
         whole = _chunked(body, limit)
     elif b"content-length" in fields:
@@ -64,7 +64,7 @@ def parse(raw: bytes, *, closed: bool, limit: int) -> Answer | None:
             raise _long(limit)
         whole, kept = (body if closed else None), False
     if whole is not None:
-        return Answer(status, whole, kept, fields)
+        return HttpAnswer(status, whole, kept, fields)
     if closed:
         raise AnswerError("closes the connection in the middle of its answer")
     return None

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from costguard.cloud.plain import SlowError
 
 
-class Connection(http.client.HTTPConnection):
+class DeadlineConnection(http.client.HTTPConnection):
     """One request, without proxy and redirect. The whole exchange has ``seconds`` from now.
 
     Raises SlowError where the answer is late, and what `http.client` raises (OSError, HTTPException).

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from costguard.answers import Answer
+    from costguard.answers import HttpAnswer
 
 _READ_BYTES = 1 << 16
 _ADDRESS = re.compile(
@@ -60,7 +60,7 @@ class Connection:
         )  # of text it would load the tables of Unicode
         self._socket = socket.create_connection(where, self._step)  # type: ignore[arg-type]  # getaddrinfo takes bytes
 
-    def ask(self, method: str, target: str, headers: "Mapping[str, str]", longest: int) -> "Answer":
+    def ask(self, method: str, target: str, headers: "Mapping[str, str]", longest: int) -> "HttpAnswer":
         """The whole answer, whose body has at most so many bytes; connects where that is not done. Raises OSError and AnswerError."""
         request = self._request(method, target, headers)
         if self._socket is None:

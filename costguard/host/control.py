@@ -2,7 +2,7 @@
 
 One request line and one answer line per connection. Every user of the machine may connect; the kernel says who it is,
 and the loop decides what that user may do. Requests are rate-limited per user before anything is read; a flood of
-connections takes a small share of one core, whoever sends it. Root and the agent's own user have a door of their own:
+connections takes a small share of one core, whoever sends it. Root and the agent's own user have a socket of their own:
 a queue in the kernel that nobody else can fill. What comes through it is treated as what comes through the other.
 """
 
@@ -21,7 +21,7 @@ from costguard.host.subordinate import person
 
 SOCKET = "control.sock"
 OWNERS_SOCKET = "owner.sock"
-_DOORS = ((OWNERS_SOCKET, 0o600), (SOCKET, 0o666))
+_SOCKETS = ((OWNERS_SOCKET, 0o600), (SOCKET, 0o666))
 """Who may connect, by the mode of each; everybody's comes last: who sees it finds the other one, too. ("status" is for
 everybody, and the loop checks the user of each request.)"""
 
@@ -67,7 +67,7 @@ class _Client:
         self.reads = 0
 
 
-class _Door:
+class _Listener:
     """A socket that listens at a path."""
 
     __slots__ = ("_identity", "mode", "path", "paused_until", "server")
@@ -113,7 +113,7 @@ class Control:
         self, poller: Poller, directory: str, now: Callable[[], float], whose: Callable[[int], int] = person
     ) -> None:
         self._poller, self._now, self._whose = poller, now, whose
-        self._doors = [_Door(os.path.join(directory, name), mode) for name, mode in _DOORS]
+        self._listeners = [_Listener(os.path.join(directory, name), mode) for name, mode in _SOCKETS]
         self._clients: dict[int, _Client] = {}  # by descriptor, oldest first
         self._numbers: dict[int, _Client] = {}
         self._count = 0
@@ -124,20 +124,18 @@ class Control:
     def open(self) -> str | None:
         """Listen, replacing what lies at the paths; only for the holder of the lock. Returns an error message or None."""
         self._close_doors()
-        for door in self._doors:
+        for listener in self._listeners:
             try:
-                listening = door.open()
+                listening = listener.open()
             except OSError as error:
                 self._close_doors()
-                return (
-                    f"no control socket {door.path}: {error.strerror or error}; status and hold cannot reach this agent"
-                )
-            self._poller.add(listening, READ, partial(self._accept, door))
+                return f"no control socket {listener.path}: {error.strerror or error}; status and hold cannot reach this agent"
+            self._poller.add(listening, READ, partial(self._accept, listener))
         return None
 
     def lost(self) -> bool:
         """Whether a path no longer leads to its socket (somebody cleaned the directory)."""
-        return any(door.lost() for door in self._doors)
+        return any(listener.lost() for listener in self._listeners)
 
     def answer(self, number: int, line: bytes) -> None:
         """Send the answer and close; nothing when the client has gone."""
@@ -150,16 +148,16 @@ class Control:
     def next_expiry(self) -> float | None:
         """When `expire` has something to do next; None for never."""
         times = [client.expires for client in self._clients.values()]
-        times += [door.paused_until for door in self._doors if door.paused_until is not None]
+        times += [listener.paused_until for listener in self._listeners if listener.paused_until is not None]
         return min(times, default=None)
 
     def expire(self) -> None:
         """Drop the clients whose time is over; accept others again after a pause."""
         now = self._now()
-        for door in self._doors:
-            if door.paused_until is not None and door.paused_until <= now and door.server is not None:
-                door.paused_until = None
-                self._poller.change(door.server.fileno(), READ)
+        for listener in self._listeners:
+            if listener.paused_until is not None and listener.paused_until <= now and listener.server is not None:
+                listener.paused_until = None
+                self._poller.change(listener.server.fileno(), READ)
         for client in [client for client in self._clients.values() if client.expires <= now]:
             self._drop(client)
 
@@ -167,38 +165,38 @@ class Control:
         """Drop everybody and remove the sockets."""
         for client in list(self._clients.values()):
             self._drop(client)
-        for door in self._doors:
-            if door.server is not None and not door.lost():
+        for listener in self._listeners:
+            if listener.server is not None and not listener.lost():
                 with suppress(OSError):  # a stale socket refuses connections, and clients say so
-                    os.unlink(door.path)
+                    os.unlink(listener.path)
         self._close_doors()
 
     def _close_doors(self) -> None:
-        for door in self._doors:
-            if door.server is not None:
-                self._poller.drop(door.server.fileno())
-                door.server.close()
-                door.server, door.paused_until = None, None
+        for listener in self._listeners:
+            if listener.server is not None:
+                self._poller.drop(listener.server.fileno())
+                listener.server.close()
+                listener.server, listener.paused_until = None, None
 
-    def _accept(self, door: _Door, _fd: int, _events: list[HostEvent]) -> None:
-        assert door.server is not None
+    def _accept(self, listener: _Listener, _fd: int, _events: list[HostEvent]) -> None:
+        assert listener.server is not None
         began, turned_away = self._now(), False
         for _ in range(ACCEPTS_PER_TURN):
             try:
-                connection, _address = door.server.accept()
+                connection, _address = listener.server.accept()
             except (BlockingIOError, ConnectionAbortedError):
                 break  # no further one, or gone again
             except OSError:  # out of descriptors: trying again at once would only burn a core
-                self._stop_accepting(door, PAUSE_SECONDS)
+                self._stop_accepting(listener, PAUSE_SECONDS)
                 return
             turned_away = not self._admit(connection) or turned_away
         if turned_away:
-            self._stop_accepting(door, (self._now() - began) / FLOOD_SHARE)
+            self._stop_accepting(listener, (self._now() - began) / FLOOD_SHARE)
 
-    def _stop_accepting(self, door: _Door, seconds: float) -> None:
-        assert door.server is not None
-        self._poller.change(door.server.fileno(), 0)
-        door.paused_until = self._now() + seconds
+    def _stop_accepting(self, listener: _Listener, seconds: float) -> None:
+        assert listener.server is not None
+        self._poller.change(listener.server.fileno(), 0)
+        listener.paused_until = self._now() + seconds
 
     def _admit(self, connection: socket.socket) -> bool:
         """Admit a client; False when it was turned away with the seconds until it may try again."""

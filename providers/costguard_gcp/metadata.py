@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from costguard.answers import Answer, AnswerError
+from costguard.answers import AnswerError, HttpAnswer
 from costguard.cloud import hints
 from costguard.cloud.api import CloudError, Site
 from costguard.cloud.plain import Connection, address
@@ -107,7 +107,7 @@ class Metadata:
             raise self._unreachable(error, "no_connection") from None
         return self._judge(path, answer)
 
-    def _judge(self, path: str, answer: Answer) -> bytes | None:
+    def _judge(self, path: str, answer: HttpAnswer) -> bytes | None:
         code, answered = f"http_{answer.status}", f"the metadata server answered {answer.status}"
         if answer.status in _RETRIED:  # during maintenance they come without the header
             raise CloudError("internal", answered, code=code, hint=hints.AGAIN)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from costguard.cloud.api import Ticket
-from costguard.cloud.http import LONGEST_BYTES, Connection, whole
+from costguard.cloud.http import LONGEST_BYTES, DeadlineConnection, whole
 from costguard.cloud.retry import until
 from costguard.files import text_of
 from costguard.tasks.api import Place
@@ -112,8 +112,8 @@ class Api:
         raise errors.explain(errors.Said(answer.status, status, answer.getheader("Retry-After"), text), doing, effect)
 
 
-class _Secured(Connection):
-    """See `costguard.cloud.http.Connection`; over TLS, with the cluster's own authority alone."""
+class _Secured(DeadlineConnection):
+    """See `costguard.cloud.http.DeadlineConnection`; over TLS, with the cluster's own authority alone."""
 
     def __init__(self, host: str, port: int, seconds: float, context: ssl.SSLContext) -> None:
         super().__init__(host, port, max(seconds, 0.001))

@@ -54,8 +54,8 @@ def test_engine_is_pure(file: Path) -> None:
         ("costguard.readers.nvml.reader", "os"),
         ("costguard.readers.host.reader", "os"),
         *((f"costguard.readers.host.{row.module}", "os") for row in SENSES),
-        ("costguard.readers.host.nest", "os"),  # loaded when there is somebody to ask
-        ("costguard.readers.host.door", "os"),
+        ("costguard.readers.host.kernel_server", "os"),  # loaded when there is somebody to ask
+        ("costguard.readers.host.metrics_page", "os"),
         ("costguard.tree.launcher", "os"),
         ("costguard.tree.watcher", "os"),
         ("costguard.fill.launcher", "os"),

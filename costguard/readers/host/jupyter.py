@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from costguard.readers.host.nest import Nest
+    from costguard.readers.host.kernel_server import KernelServer
     from costguard.readers.host.processes import Processes
     from costguard.readers.host.sense import Moment, SensePaths
 
@@ -49,7 +49,7 @@ class Jupyter:
         self._quiet_for = float(settings["quiet_for"])
         self._users = Users(place)
         self._kernels = Kernels(place.proc)
-        self._nests: dict[tuple[str, int, int], Nest] = {}
+        self._servers: dict[tuple[str, int, int], KernelServer] = {}
         self._used: dict[tuple[int, int], tuple[float, float]] = {}  # CPU seconds of kernels, and when
         self._active: dict[str, Activity] = {}
         self._ticks = os.sysconf("SC_CLK_TCK")
@@ -59,32 +59,32 @@ class Jupyter:
         """See `costguard.readers.host.sense.Sense`."""
         collect(now.boot)
         kernels = self._kernels.look(processes)
-        if not (kernels or self._nests or self._active or processes.unknown):
+        if not (kernels or self._servers or self._active or processes.unknown):
             self.rests_until = NEVER if self._kernels.settled and all_left() else 0.0
             return NO_KERNEL
         self.rests_until = 0.0
-        by_nest: dict[tuple[str, int, int], list[Kernel]] = {}
+        by_server: dict[tuple[str, int, int], list[Kernel]] = {}
         for kernel in kernels:
             parent = kernel.above[0] if kernel.above else kernel.process
-            by_nest.setdefault((kernel.folder, parent.pid, parent.start), []).append(kernel)
+            by_server.setdefault((kernel.folder, parent.pid, parent.start), []).append(kernel)
         troubles = {processes.unknown} if processes.unknown else set()
-        self._keep(now.boot, by_nest, troubles)
+        self._keep(now.boot, by_server, troubles)
         used: dict[tuple[int, int], tuple[float, float]] = {}
         started = 0
-        for key, nest in self._nests.items():
-            started += nest.look(now.boot, ask=True, find=started < FOUND_AT_ONCE)
-            owner = self._owner(by_nest[key][0])
-            listed = nest.listed
+        for key, server in self._servers.items():
+            started += server.look(now.boot, ask=True, find=started < FOUND_AT_ONCE)
+            owner = self._owner(by_server[key][0])
+            listed = server.listed
             if listed:
                 for name in listed.busy:
                     who = f"kernel {name} of {owner}'s Jupyter"
                     self._note(who, "was busy", "without a busy cell", listed.asked, owner)
-            if nest.trouble:
-                troubles.add(nest.trouble)
-            elif not nest.looked:
+            if server.trouble:
+                troubles.add(server.trouble)
+            elif not server.looked:
                 troubles.add(NOT_YET)
-            if listed or nest.looked:
-                others = [kernel for kernel in by_nest[key] if not listed or kernel.id not in listed.ids]
+            if listed or server.looked:
+                others = [kernel for kernel in by_server[key] if not listed or kernel.id not in listed.ids]
                 self._judge_by_cpu(now.boot, others, owner, used)
         self._used = used
         self._active = {who: one for who, one in self._active.items() if self._lasts(one, now.boot)}
@@ -95,32 +95,32 @@ class Jupyter:
 
     def filenos(self) -> list[int]:
         """What to wait for if anybody wants to: `go_on` may have something to do then."""
-        return [fd for nest in self._nests.values() for fd in nest.filenos()]
+        return [fd for server in self._servers.values() for fd in server.filenos()]
 
     def go_on(self, now: "Moment") -> None:
         """Go on with what is under way, between two looks."""
-        for nest in self._nests.values():
-            nest.look(now.boot, ask=False)
+        for server in self._servers.values():
+            server.look(now.boot, ask=False)
 
-    def _keep(self, now: float, by_nest: "dict[tuple[str, int, int], list[Kernel]]", troubles: set[str]) -> None:
-        """Keep one nest for each server that has a kernel."""
-        for key in self._nests.keys() - by_nest.keys():
-            self._nests.pop(key).close(now)
+    def _keep(self, now: float, by_server: "dict[tuple[str, int, int], list[Kernel]]", troubles: set[str]) -> None:
+        """Keep one entry for each server that has a kernel."""
+        for key in self._servers.keys() - by_server.keys():
+            self._servers.pop(key).close(now)
         of_user: dict[int, int] = {}
-        for key in self._nests:
-            uid = by_nest[key][0].process.uid
+        for key in self._servers:
+            uid = by_server[key][0].process.uid
             of_user[uid] = of_user.get(uid, 0) + 1
-        for key in by_nest.keys() - self._nests.keys():
-            kernel = by_nest[key][0]
+        for key in by_server.keys() - self._servers.keys():
+            kernel = by_server[key][0]
             uid, owner = kernel.process.uid, self._owner(kernel)
-            if len(self._nests) >= SERVERS or of_user.get(uid, 0) >= SERVERS_OF_A_USER:
+            if len(self._servers) >= SERVERS or of_user.get(uid, 0) >= SERVERS_OF_A_USER:
                 troubles.add(f"{owner} has more Jupyter servers than are asked")
                 continue
             of_user[uid] = of_user.get(uid, 0) + 1
-            from costguard.readers.host.nest import Nest  # here: most machines have no kernel
+            from costguard.readers.host.kernel_server import KernelServer  # here: most machines have no kernel
 
             rests = RESTS_SECONDS if self._quiet_for >= 2 * RESTS_SECONDS else 0.0
-            self._nests[key] = Nest(self._place.proc, kernel, f"{owner}'s Jupyter", rests)
+            self._servers[key] = KernelServer(self._place.proc, kernel, f"{owner}'s Jupyter", rests)
 
     def _owner(self, kernel: Kernel) -> str:
         return self._users.name(kernel.process.uid)
@@ -156,5 +156,5 @@ class Jupyter:
 
     def _lasts(self, one: Activity, now: float) -> bool:
         """Whether it counts still: for a while after its last sign, and until the next list at least."""
-        asked = [nest.listed.asked for nest in self._nests.values() if nest.listed and nest.listed.busy]
+        asked = [server.listed.asked for server in self._servers.values() if server.listed and server.listed.busy]
         return now - one.last <= self._quiet_for or one.last in asked

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from costguard.answers import Answer
+    from costguard.answers import HttpAnswer
 
 LIMIT_BYTES = 1 << 20
 """Of a page: eight engines of one server say some 500 kB."""
@@ -191,7 +191,7 @@ class Page:
         except BlockingIOError:  # under way
             return
 
-    def _go_on(self) -> "Answer | None":
+    def _go_on(self) -> "HttpAnswer | None":
         """Send, or read what is there. Raises OSError, AnswerError and PageError."""
         if self._left:
             self._send()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from costguard.readers.host.door import Door
+    from costguard.readers.host.metrics_page import MetricsPage
     from costguard.readers.host.processes import Processes
     from costguard.readers.host.sense import Moment, SensePaths
 
@@ -80,8 +80,8 @@ class Serving:
         self._spots: list[_Spot] = []
         self._blind = ""  # why listening ports cannot be seen
         self._crowds: list[int] = []  # users whose servers take too long to go through
-        self._doors: dict[_Spot, Door] = {}
-        self._named: dict[str, Door] = {}  # pages that the owner has named
+        self._pages: dict[_Spot, MetricsPage] = {}
+        self._named: dict[str, MetricsPage] = {}  # pages that the owner has named
         self._wrong = ""
         for url in settings["urls"]:
             self._name(url)
@@ -94,25 +94,25 @@ class Serving:
         except ValueError:
             self._wrong = "a page in senses.serving.urls is not an http address of this machine"
         else:
-            self._named[url] = self._door(address, port, path, expected=False)
+            self._named[url] = self._page(address, port, path, expected=False)
 
-    def _door(self, address: str, port: int, path: str, *, beside: int = 0, expected: bool = True) -> "Door":
-        from costguard.readers.host import door  # here: most machines have no server
+    def _page(self, address: str, port: int, path: str, *, beside: int = 0, expected: bool = True) -> "MetricsPage":
+        from costguard.readers.host.metrics_page import MetricsPage  # here: most machines have no server
 
         rests = RESTS_SECONDS if self._quiet_for >= 2 * RESTS_SECONDS else 0.0
-        return door.Door(address, port, path, rests, proc=self._place.proc, beside=beside, expected=expected)
+        return MetricsPage(address, port, path, rests, proc=self._place.proc, beside=beside, expected=expected)
 
     def look(self, now: "Moment", processes: "Processes") -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         recognised = self._recognised.look(processes)
         servers = [process for process, _ in recognised]
-        ended = any(door.ended for door in self._doors.values())
+        ended = any(page.ended for page in self._pages.values())
         if now.boot >= self._list_at or servers != self._servers or ended:
             self._servers = servers
             self._list(now.boot, recognised, processes)
         troubles = {words for words in (processes.unknown, self._wrong, self._blind) if words}
         troubles.update(self._more_of(uid) for uid in self._crowds)
-        if not (troubles or self._spots or self._doors or self._named or self._active):
+        if not (troubles or self._spots or self._pages or self._named or self._active):
             self.rests_until = self._list_at if self._recognised.settled else 0.0
             return NO_SERVER
         self.rests_until = 0.0
@@ -122,68 +122,68 @@ class Serving:
         if len(troubles) > 1:
             troubles.discard(NOT_YET)
         unknown = "; ".join(sorted(troubles))[:_UNKNOWN]
-        quiet = "no inference server has requests" if self._doors or self._named else NO_SERVER.seen
+        quiet = "no inference server has requests" if self._pages or self._named else NO_SERVER.seen
         return Sight(tuple(self._active.values()), unknown, "" if self._active else quiet)
 
     def _ask(self, now: float, troubles: set[str]) -> None:
         """Look at every page. What fails at one port of a server does not count once another has its page."""
-        for door in self._all_doors():
-            door.look(now, ask=True)
-        answered = {spot.server for spot, door in self._doors.items() if spot.server and door.family}
-        for spot, door in self._doors.items():
-            others = set() if spot.server in answered and not door.family else troubles
-            self._take(door, spot.family, self._users.name(spot.uid), others)
-        for door in self._named.values():
-            self._take(door, "", "", troubles)
+        for page in self._all_pages():
+            page.look(now, ask=True)
+        answered = {spot.server for spot, page in self._pages.items() if spot.server and page.family}
+        for spot, page in self._pages.items():
+            others = set() if spot.server in answered and not page.family else troubles
+            self._take(page, spot.family, self._users.name(spot.uid), others)
+        for page in self._named.values():
+            self._take(page, "", "", troubles)
 
     def _lapse(self, now: float) -> None:
         """Forget servers that have had no requests for long enough."""
-        in_use = {door.used for door in self._all_doors() if door.in_use}
+        in_use = {page.used for page in self._all_pages() if page.in_use}
         self._active = {
             who: one for who, one in self._active.items() if now - one.last <= self._quiet_for or one.last in in_use
         }
 
-    def _all_doors(self) -> "list[Door]":
-        return [*self._doors.values(), *self._named.values()]
+    def _all_pages(self) -> "list[MetricsPage]":
+        return [*self._pages.values(), *self._named.values()]
 
     def filenos(self) -> list[int]:
         """What to wait for if anybody wants to: `go_on` may have something to do then."""
-        return [fd for door in self._all_doors() if (fd := door.fileno()) >= 0]
+        return [fd for page in self._all_pages() if (fd := page.fileno()) >= 0]
 
     def go_on(self, now: "Moment") -> None:
         """Go on with what is under way, between two looks."""
-        for door in self._all_doors():
-            door.look(now.boot, ask=False)
+        for page in self._all_pages():
+            page.look(now.boot, ask=False)
 
-    def _take(self, door: "Door", family: str, user: str, troubles: set[str]) -> None:
+    def _take(self, page: "MetricsPage", family: str, user: str, troubles: set[str]) -> None:
         """What a page has shown."""
-        who = f"{door.family or family or 'server'}{' of ' if user else ''}{user} on port {door.port}"
-        if door.trouble:
-            troubles.add(f"{who} {door.trouble}")
-        elif not door.looked:
+        who = f"{page.family or family or 'server'}{' of ' if user else ''}{user} on port {page.port}"
+        if page.trouble:
+            troubles.add(f"{who} {page.trouble}")
+        elif not page.looked:
             troubles.add(NOT_YET)
-        if door.used is not None:  # what has lapsed is left out again below
+        if page.used is not None:  # what has lapsed is left out again below
             before = self._active.get(who)
-            since = before.since if before else door.used
+            since = before.since if before else page.used
             lets_go = (
                 f"{self._quiet_for / 60.0:g} min without requests" if self._quiet_for else "a look without requests"
             )
-            last = max(before.last, door.used) if before else door.used
+            last = max(before.last, page.used) if before else page.used
             self._active[who] = Activity(who, "had requests", since, last, lets_go, user)
 
     def _keep(self, troubles: set[str]) -> None:
-        """Keep one door for each place, not too many of one user."""
-        for gone in self._doors.keys() - set(self._spots):
-            self._doors.pop(gone).close()
+        """Keep one page for each place, not too many of one user."""
+        for gone in self._pages.keys() - set(self._spots):
+            self._pages.pop(gone).close()
         of_user: dict[int, int] = {}
         for spot in self._spots:
             of_user[spot.uid] = of_user.get(spot.uid, 0) + 1
-            if spot in self._doors:
+            if spot in self._pages:
                 continue
-            if len(self._doors) >= SERVERS or of_user[spot.uid] > SERVERS_OF_A_USER:
+            if len(self._pages) >= SERVERS or of_user[spot.uid] > SERVERS_OF_A_USER:
                 troubles.add(self._more_of(spot.uid))
                 continue
-            self._doors[spot] = self._door(spot.address, spot.port, PATH, beside=spot.beside)
+            self._pages[spot] = self._page(spot.address, spot.port, PATH, beside=spot.beside)
 
     def _more_of(self, uid: int) -> str:
         return f"{self._users.name(uid)} has more inference servers than are asked"
@@ -197,7 +197,7 @@ class Serving:
             self._list_at = now + LIST_SECONDS
             self._blind = f"listening ports cannot be seen ({error.strerror})"
             return
-        taken = {("", door.port) for door in self._named.values()}
+        taken = {("", page.port) for page in self._named.values()}
         spent: dict[int, float] = {}
         for process, (family, ports) in sorted(recognised, key=lambda found: found[0].pid):
             began = time.thread_time()

@@ -16,7 +16,7 @@ from costguard import extras
 from costguard.engine.words import several
 from costguard.files import NoFileError, open_file
 from costguard.replay.formats import parquet
-from costguard.replay.formats.join import Part, by_machine, notes_on, one_trace
+from costguard.replay.formats.join import FileTrace, by_machine, notes_on, one_trace
 from costguard.replay.formats.prometheus import read_answer
 from costguard.replay.formats.recording import looks_like_own, read_own
 from costguard.replay.formats.source import Progress, Source
@@ -89,7 +89,7 @@ def read_all(
     if len(files) == 1:
         found = read(files[0], options, reader, progress)
         return found._replace(notes=(*notes, *found.notes))
-    parts: list[Part] = []
+    parts: list[FileTrace] = []
     whole_of: dict[bytes, str] = {}
     rows = done = 0
     for path in files:
@@ -99,13 +99,13 @@ def read_all(
             notes.append(f"{path} says the same as {copy_of}, and counts once")
             continue
         rows += found.rows
-        parts += [Part(path, trace) for trace in found.traces]
+        parts += [FileTrace(path, trace) for trace in found.traces]
         notes += [f"{path}: {note}" for note in found.notes]
     groups = by_machine(parts, by_name=bool(options.machine))
     return Recording(tuple(_of_machines(groups)), rows, (*notes, *notes_on(parts, groups)))
 
 
-def _of_machines(groups: Sequence[Sequence[Part]]) -> Iterator[Trace]:
+def _of_machines(groups: Sequence[Sequence[FileTrace]]) -> Iterator[Trace]:
     """The recording of each machine, every one with a name of its own."""
     taken: set[str] = set()
     for group in groups:

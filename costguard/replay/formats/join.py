@@ -23,7 +23,7 @@ NOT_THERE = -1
 OVERLAP_HINT = "read them one by one, or leave one out"
 
 
-class Part(NamedTuple):
+class FileTrace(NamedTuple):
     """What one file says of one machine; ``trace.name`` is empty where it does not name it."""
 
     path: str
@@ -35,14 +35,14 @@ class Part(NamedTuple):
         return {device.uuid for device in self.trace.devices if device.uuid}
 
 
-def by_machine(parts: Sequence[Part], *, by_name: bool) -> list[list[Part]]:
+def by_machine(parts: Sequence[FileTrace], *, by_name: bool) -> list[list[FileTrace]]:
     """The parts of each machine, in the order of time: those that name it alike, or the same GPUs.
 
     ``by_name``: by names alone, because somebody said where they stand.
     """
-    groups: list[list[Part]] = []
-    of_name: dict[str, list[list[Part]]] = {}
-    of_gpu: dict[str, list[Part]] = {}
+    groups: list[list[FileTrace]] = []
+    of_name: dict[str, list[list[FileTrace]]] = {}
+    of_gpu: dict[str, list[FileTrace]] = {}
     for part in parts:
         found = next((of_gpu[uuid] for uuid in part.uuids if uuid in of_gpu and not by_name), None)
         if found is None and part.trace.name:
@@ -56,13 +56,13 @@ def by_machine(parts: Sequence[Part], *, by_name: bool) -> list[list[Part]]:
     return [sorted(group, key=lambda part: part.trace.times[:1].tolist()) for group in groups]
 
 
-def _other_gpus(group: Sequence[Part], part: Part) -> bool:
+def _other_gpus(group: Sequence[FileTrace], part: FileTrace) -> bool:
     """Whether both name their GPUs, and none is the same: two machines of one name."""
     known = set(chain.from_iterable(one.uuids for one in group))
     return bool(known and part.uuids) and known.isdisjoint(part.uuids)
 
 
-def notes_on(parts: Sequence[Part], groups: Sequence[Sequence[Part]]) -> Iterator[str]:
+def notes_on(parts: Sequence[FileTrace], groups: Sequence[Sequence[FileTrace]]) -> Iterator[str]:
     """What had to be assumed."""
     joined = [group for group in groups if len(group) > 1]
     if joined:
@@ -73,7 +73,7 @@ def notes_on(parts: Sequence[Part], groups: Sequence[Sequence[Part]]) -> Iterato
         yield NAMELESS_NOTE.format(f"{len(nameless)} files name")
 
 
-def one_trace(parts: Sequence[Part], name: str) -> Trace:
+def one_trace(parts: Sequence[FileTrace], name: str) -> Trace:
     """The parts of a machine, in the order of time, as one recording. Raises TraceError where two say something else of one time."""
     parts = [part for part in parts if part.trace.times] or parts[:1]
     if len(parts) == 1:
@@ -103,7 +103,7 @@ def one_trace(parts: Sequence[Part], name: str) -> Trace:
     return whole._replace(vetoes=tuple(_vetoes(parts)), steps=steps)
 
 
-def _devices(parts: Sequence[Part]) -> dict[str, Device]:
+def _devices(parts: Sequence[FileTrace]) -> dict[str, Device]:
     """The GPUs, by their UUID or else their key; the first file that has one names it."""
     found: dict[str, Device] = {}
     for device in chain.from_iterable(part.trace.devices for part in parts):
@@ -120,7 +120,7 @@ def _rows(trace: Trace, palette: ReadingCodes) -> Iterator[tuple[float, int, int
     yield from ((at, gpu, palette.number(reading)) for at, gpu, reading in trace.unfinished)
 
 
-def _vetoes(parts: Sequence[Part]) -> Iterator[SeenFrom]:
+def _vetoes(parts: Sequence[FileTrace]) -> Iterator[SeenFrom]:
     """What senses saw; what was seen at the end of one file says nothing about the next one."""
     for place, part in enumerate(parts):
         if place and parts[place - 1].trace.vetoes:
@@ -128,7 +128,7 @@ def _vetoes(parts: Sequence[Part]) -> Iterator[SeenFrom]:
         yield from part.trace.vetoes
 
 
-def _refuse_two_truths(parts: Sequence[Part]) -> None:
+def _refuse_two_truths(parts: Sequence[FileTrace]) -> None:
     for place, later in enumerate(parts):
         for earlier in parts[:place]:
             begin, end = later.trace.times[0], min(earlier.trace.times[-1], later.trace.times[-1])

@@ -7,13 +7,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from costguard.cloud.http import Connection, whole
+from costguard.cloud.http import DeadlineConnection, whole
 from tests.clouds.wire import answer, bytewise, speaking
 
 
 def get(url: str, seconds: float = 0.5, longest: int = 1000) -> bytes:
     where = urlsplit(url)
-    connection = Connection(str(where.hostname), int(where.port or 0), seconds)
+    connection = DeadlineConnection(str(where.hostname), int(where.port or 0), seconds)
     try:
         connection.request("GET", "/")
         return whole(connection.getresponse(), longest)

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 import costguard
-from costguard.answers import Answer, AnswerError, parse
+from costguard.answers import AnswerError, HttpAnswer, parse
 from costguard.cloud.plain import Connection, SlowError, address, quoted, retry_after
 from tests.clouds.wire import answer, bytewise, speaking, within
 
@@ -24,7 +24,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;x=1\r\nabc\r\
 LONGEST = 1000
 
 
-def ask(url: str, seconds: float = 5.0, step: float | None = None, target: str = "/") -> Answer:
+def ask(url: str, seconds: float = 5.0, step: float | None = None, target: str = "/") -> HttpAnswer:
     where = address(url)
     assert where
     with Connection(where[0], where[1], seconds, step) as connection:

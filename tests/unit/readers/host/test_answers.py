@@ -8,8 +8,8 @@ from hypothesis import strategies as some
 
 from costguard.answers import AnswerError, parse
 from costguard.readers.host.inference import family_of, ports_of, requests
+from costguard.readers.host.kernel_server import QUIET, listed_in
 from costguard.readers.host.kernels import connection_file
-from costguard.readers.host.nest import QUIET, listed_in
 from costguard.readers.host.page import Fetched, PageError
 from costguard.readers.host.serving import parts
 

@@ -13,7 +13,7 @@ import pytest
 from costguard.readers.host.errand import Errand
 from costguard.readers.host.errand_jobs import RuntimeJob
 from costguard.readers.host.jupyter import ACTIVE, SERVERS_OF_A_USER, Jupyter
-from costguard.readers.host.nest import FIRST_PAUSE, listed_in
+from costguard.readers.host.kernel_server import FIRST_PAUSE, listed_in
 from costguard.readers.host.page import Fetched, PageError
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.runtime_file import find, folders
@@ -51,19 +51,19 @@ class World:
         sight = look_as_reader(self.sense, Moment(self.now, 0.0), self.processes)
         assert time.monotonic() - begun < LOOK_SECONDS
         settle(self.sense, lambda: self.sense.go_on(Moment(self.now, 0.0)), self.wait)
-        answered([nest._page for nest in self.sense._nests.values() if nest._page], self.patience)
+        answered([server._page for server in self.sense._servers.values() if server._page], self.patience)
         return sight
 
     def wait(self) -> float:
         """For a server as long as the test says; for a process that is on its way as long as it takes."""
-        return WITHIN if any(nest._errand for nest in self.sense._nests.values()) else self.patience
+        return WITHIN if any(server._errand for server in self.sense._servers.values()) else self.patience
 
     def looks(self, count: int) -> Sight:
         return [self.look() for _ in range(count)][-1]
 
     def close(self) -> None:
-        for nest in self.sense._nests.values():
-            nest.close(self.now)
+        for server in self.sense._servers.values():
+            server.close(self.now)
 
 
 Make = Callable[..., Notebook]
@@ -185,14 +185,14 @@ def test_the_token_shows_nowhere(world: World, start: Make) -> None:
     server = start()
     server.kernel("python3", "busy")
     seen = [world.look(), world.look()]
-    (nest,) = world.sense._nests.values()
-    assert nest._seat is not None
-    assert TOKEN in nest._seat.header
-    texts = [repr(nest._seat), repr(nest._page), repr(seen)]
+    (asked,) = world.sense._servers.values()
+    assert asked._endpoint is not None
+    assert TOKEN in asked._endpoint.header
+    texts = [repr(asked._endpoint), repr(asked._page), repr(seen)]
     server.say("mode 403")
     seen = [world.look(), world.look()]
     assert "refuses the token of its runtime file" in seen[-1].unknown
-    assert TOKEN not in "".join([*texts, repr(seen), repr(nest)])
+    assert TOKEN not in "".join([*texts, repr(seen), repr(asked)])
 
 
 @pytest.mark.parametrize(
@@ -390,7 +390,7 @@ def test_kernels_that_end_leave_nothing_behind(world: World) -> None:
     for pid, seen in ((4000, "no kernel is busy"), (4001, "no kernel runs")):
         shutil.rmtree(world.proc / str(pid))
         assert world.looks(2) == Sight(seen=seen)
-    assert world.sense._nests == {}
+    assert world.sense._servers == {}
 
 
 def shown_as(world: World, server: Notebook, pid: int, seconds: float) -> None:

@@ -192,8 +192,8 @@ class World:
         sight = look_as_reader(self.sense, Moment(self.now, 0.0), self.processes)
         assert time.monotonic() - begun < LOOK_SECONDS
         settle(self.sense, lambda: self.sense.go_on(Moment(self.now, 0.0)), lambda: self.patience)
-        doors = (*self.sense._doors.values(), *self.sense._named.values())
-        answered([door._page for door in doors], self.patience)
+        pages = (*self.sense._pages.values(), *self.sense._named.values())
+        answered([page._page for page in pages], self.patience)
         return sight
 
     def looks(self, count: int) -> Sight:

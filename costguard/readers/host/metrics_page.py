@@ -11,7 +11,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 30.0, 300.0
 """Seconds before a server is asked again that gave no page: doubled each time."""
 
 
-class Door:
+class MetricsPage:
     """A page on a loopback address. ``beside``: the process in whose network it is, 0 for this process's own.
 
     ``expected`` says whether a server must be there; where the owner has named the page, none may run. ``rests``: for so many

@@ -37,7 +37,7 @@ NAMES = 8
 """Names of busy kernels of one server that are told apart."""
 
 
-class Seat(NamedTuple):
+class Endpoint(NamedTuple):
     """Where a server answers: ``pid``, and the port and path of its list of kernels, with the token that it wants."""
 
     pid: int
@@ -48,7 +48,7 @@ class Seat(NamedTuple):
 
     def __repr__(self) -> str:
         """Without the token."""
-        return f"Seat({self.pid}, {self.port})"
+        return f"Endpoint({self.pid}, {self.port})"
 
 
 class Listed(NamedTuple):
@@ -59,7 +59,7 @@ class Listed(NamedTuple):
     busy: "set[str]"
 
 
-class Nest:
+class KernelServer:
     """The kernels below one process. ``owner``: whose Jupyter it is, in words.
 
     ``rests``: for so many seconds a server is not asked again that was just seen at work.
@@ -68,7 +68,7 @@ class Nest:
     def __init__(self, proc: str, kernel: Kernel, owner: str, rests: float) -> None:
         self._proc, self._kernel, self._owner, self._rests = proc, kernel, owner, rests
         self._errand: Errand | None = None
-        self._seat: Seat | None = None
+        self._endpoint: Endpoint | None = None
         self._page: Page | None = None
         self._due, self._pause = 0.0, FIRST_PAUSE
         self.serverless = False
@@ -113,20 +113,20 @@ class Nest:
 
     def _fail(self, now: float, words: str) -> None:
         self.close(now)
-        self._seat, self.listed, self.trouble, self.serverless = None, None, f"{self._owner} {words}", False
+        self._endpoint, self.listed, self.trouble, self.serverless = None, None, f"{self._owner} {words}", False
         self._due, self._pause = now + self._pause, min(LONGEST_PAUSE, self._pause * 2.0)
 
     def _go_on(self, now: float, *, ask: bool, find: bool) -> None:
         """Raises ErrandError and PageError."""
         if self._errand is not None and (found := self._errand.look(now)) is not None:
             self._errand = None
-            self._take_seat(now, found)
+            self._take_endpoint(now, found)
         if self._page is not None and (answer := self._page.look(now)) is not None:
             self._read(answer)
         works = self.listed is not None and self.listed.busy and now < self.listed.asked + self._rests
         if self._errand is not None or not ask or now < self._due or works:
             return
-        if self._seat is None:
+        if self._endpoint is None:
             process, above = self._kernel.process, self._kernel.above
             if not above:
                 self.serverless = True
@@ -137,9 +137,9 @@ class Nest:
             job = RuntimeJob(self._proc, self._kernel.folder, pids, process.uid)
             self._errand = Errand("notebook", job, now, FIND_SECONDS)
         else:
-            self._ask(now, self._seat)
+            self._ask(now, self._endpoint)
 
-    def _take_seat(self, now: float, found: "dict[str, Any]") -> None:
+    def _take_endpoint(self, now: float, found: "dict[str, Any]") -> None:
         """Take the answer of the errand. Raises PageError."""
         if found.get("error"):
             raise PageError(f"cannot be asked: {found['error']}")
@@ -151,29 +151,29 @@ class Nest:
         token = found.get("token", "")
         header = f"Authorization: token {token}" if token else ""
         self.serverless = False
-        self._seat = Seat(
+        self._endpoint = Endpoint(
             found["pid"], found["port"], found.get("base", "/") + KERNELS, header, bool(found.get("secure"))
         )
-        self._ask(now, self._seat)
+        self._ask(now, self._endpoint)
 
-    def _ask(self, now: float, seat: Seat) -> None:
+    def _ask(self, now: float, endpoint: Endpoint) -> None:
         """Begin a request. Raises PageError."""
         if self._page is None:
-            address = self._address(seat)
+            address = self._address(endpoint)
             self._page = Page(
-                address, seat.port, seat.path, header=seat.header, keep=True, limit=LIST_BYTES, tls=seat.tls,
-                refuse=lambda: "" if self._address(seat) == address else "no longer listens on its port",
-                proc=self._proc, beside=seat.pid if network(self._proc, seat.pid) else 0,
+                address, endpoint.port, endpoint.path, header=endpoint.header, keep=True, limit=LIST_BYTES, tls=endpoint.tls,
+                refuse=lambda: "" if self._address(endpoint) == address else "no longer listens on its port",
+                proc=self._proc, beside=endpoint.pid if network(self._proc, endpoint.pid) else 0,
             )  # fmt: skip
         self._page.ask(now)
         if (answer := self._page.look(now)) is not None:
             self._read(answer)
 
-    def _address(self, seat: Seat) -> str:
+    def _address(self, endpoint: Endpoint) -> str:
         """The loopback address on which a process of this user listens on its port. Raises PageError."""
         try:
-            beside = seat.pid if network(self._proc, seat.pid) else 0
-            found = [one for one in listeners(self._proc, beside) if one.port == seat.port]
+            beside = endpoint.pid if network(self._proc, endpoint.pid) else 0
+            found = [one for one in listeners(self._proc, beside) if one.port == endpoint.port]
         except OSError as error:
             raise PageError(f"cannot be asked: its ports cannot be seen ({error.strerror})") from error
         own = [one for one in found if one.uid == self._kernel.process.uid and one.address]
