@@ -3,11 +3,8 @@
 `http.client` brings TLS and the parser of mail into a process that stays: 4 MB.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 HEAD_BYTES = 1 << 13
 """Of a status line and its fields."""
@@ -30,7 +27,7 @@ class HttpAnswer(NamedTuple):
     status: int
     body: bytes
     kept: bool
-    fields: "Mapping[bytes, bytes]"
+    fields: Mapping[bytes, bytes]
 
     def field(self, name: str) -> str:
         """One of the head; empty where there is none."""

@@ -51,9 +51,12 @@ def _reading(load: object, signs: Sequence[str], covers: object, words: object) 
     return Known(float(load), tuple(signs), float(covers), str(words))
 
 
-def findings(answer: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """Findings about GPUs: key, code and text of each. Raises ValueError or TypeError for a malformed answer."""
-    return [(str(key), str(code), str(text)) for key, code, text in answer["findings"]]
+def findings(answer: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """The finding about each GPU that has one: code and text; none of a malformed answer, as the readings already tell."""
+    try:
+        return {str(key): (str(code), str(text)) for key, code, text in answer.get("findings", ())}
+    except (TypeError, ValueError):
+        return {}
 
 
 def devices(answer: Mapping[str, Any]) -> tuple[Device, ...]:

@@ -5,7 +5,7 @@ that were known) goes into its next job, and into the saved state.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from costguard.agent import decode
@@ -209,7 +209,7 @@ class GpuSide:
         except NONSENSE as error:
             self.reader.failure = f"malformed answer from the reader ({error})"
             return self._all_unknown(), None
-        self.findings_by_gpu = self._parse_findings(answer) if "findings" in answer else {}
+        self.findings_by_gpu = decode.findings(answer)
         self._report("nvml", f"no GPU can be read: {self.reader.error}" if self.reader.error else None)
         self._log_unreadable(gpus, seen, now)
         if gpus != self._known:
@@ -254,13 +254,6 @@ class GpuSide:
         self._devices.update({device.key: device for device in devices})
         return Devices(now, tuple(self._devices.values())) if self._devices != before else None
 
-    @staticmethod
-    def _parse_findings(answer: dict[str, Any]) -> dict[str, tuple[str, str]]:
-        try:
-            return {gpu: (code, words) for gpu, code, words in decode.findings(answer)}
-        except (TypeError, ValueError):
-            return {}  # of an answer that makes no sense, the readings already tell
-
     def findings(self, now: float) -> list[Finding]:
         """What is found out about GPUs, of each once and then at most daily; of several at about the same time together."""
         fresh: dict[str, dict[str, str]] = {}  # by code: what is said of which GPU
@@ -271,7 +264,8 @@ class GpuSide:
         self._gathered_since = {code: self._gathered_since.get(code, now) for code in fresh}
         ready = [code for code, since in self._gathered_since.items() if now - since >= GATHER_SECONDS]
         self._told_at |= {(gpu, code): now for code in ready for gpu in fresh[code]}
-        return [Finding(now, tuple(fresh[code]), code, _joined(fresh[code].values())) for code in ready]
+        texts = {code: "; ".join(list(dict.fromkeys(fresh[code].values()))[:TEXTS_TOLD]) for code in ready}
+        return [Finding(now, tuple(fresh[code]), code, text) for code, text in texts.items()]
 
     def _concerns(self, gpu: str) -> bool:
         return gpu in self._known and (self.task is None or gpu in (self.task.keys or ()))
@@ -280,11 +274,6 @@ class GpuSide:
         """The same in a few words, for beside a reading."""
         code = self.findings_by_gpu.get(gpu, ("", ""))[0]
         return NOTES.get(code, code.replace("_", " "))
-
-
-def _joined(texts: Iterable[str]) -> str:
-    """Each text once; of more than a few the first ones."""
-    return "; ".join(list(dict.fromkeys(texts))[:TEXTS_TOLD])
 
 
 def _both(now: Reading, before: Known) -> Known:

@@ -24,6 +24,9 @@ DAY_SECONDS = 86400.0
 
 PLACES = ("procfs", "sysfs", "devfs")
 
+GUARDS_SETTINGS = frozenset(("enabled", "required", "hatch"))
+"""Settings of a sense that the reader need not know."""
+
 PRESENCE = frozenset(("terminals", "ssh", "holders", "traffic", "cpu"))
 """Senses by which a machine whose GPUs cannot be read is known to be quiet, those that are switched on of them."""
 
@@ -250,13 +253,12 @@ def chosen(section: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def job_of(senses: Mapping[str, Mapping[str, Any]], places: Mapping[str, str]) -> HostJob:
-    """What the reader is to look for, and where."""
-    return HostJob({name: _own(sense) for name, sense in senses.items()}, **places)
-
-
-def _own(sense: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of the sense itself."""
-    return {name: value for name, value in sense.items() if name not in {"enabled", "required", "hatch"}}
+    """What the reader is to look for, with the settings of each sense itself, and where."""
+    own = {
+        name: {key: value for key, value in sense.items() if key not in GUARDS_SETTINGS}
+        for name, sense in senses.items()
+    }
+    return HostJob(own, **places)
 
 
 def _sight(row: list[Any], now: float) -> Sight:

@@ -160,8 +160,10 @@ class Recorder(Part[Done]):
         by_user = isinstance(event, AskHold | AskExtend | AskRelease)
         if isinstance(event, AskRelease) and _released(before, core):
             self._add(incident, wall, "released", {"owner": event.owner}, by_user=True)
-        if isinstance(event, AskHold) and (hold := _granted(before, core)) and not any(map(_is_message, step.effects)):
-            self._add(incident, wall, UNTOLD_HOLD, _untold(hold), by_user=True)
+        told = any(isinstance(effect, Tell) for effect in step.effects)
+        if isinstance(event, AskHold) and not told and (hold := _granted(before, core)):
+            untold = {"owner": hold.owner, "hold": hold.reason, "hold_until_wall": hold.wall}  # as the message has them
+            self._add(incident, wall, UNTOLD_HOLD, untold, by_user=True)
         if core.phase != before.phase or (now and now.id) != (was and was.id):
             self._add(incident, wall, "phase", _phase(before, step))
         for effect in step.effects:
@@ -354,15 +356,6 @@ def _released(before: Core, core: Core) -> bool:
 def _granted(before: Core, core: Core) -> Hold | None:
     """The hold that a user got."""
     return next((hold for hold in core.people.holds if hold not in before.people.holds), None)
-
-
-def _is_message(effect: Effect) -> bool:
-    return isinstance(effect, Tell)
-
-
-def _untold(hold: Hold) -> dict[str, object]:
-    """With the names that the message would have had."""
-    return {"owner": hold.owner, "hold": hold.reason, "hold_until_wall": hold.wall}
 
 
 def _phase(before: Core, step: Step) -> dict[str, object]:

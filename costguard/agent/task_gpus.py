@@ -4,16 +4,12 @@ What the task's scheduler lets this process see, or what its environment names, 
 shown or waited for. As long as it is not certain which they are, there is none, which is unknown and never idle.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from costguard.agent.granted import WITHHELD, granted
 from costguard.engine.observation import Device, Known, Observation, Unknown
 
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how residents are written
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Report = Callable[[str, str | None], None]
+Report = Callable[[str, str | None], None]
 
 NOBODY = Observation((), ())
 
@@ -21,7 +17,7 @@ NOBODY = Observation((), ())
 class TaskGpus:
     """See the module. ``report`` gets the subject *task*."""
 
-    def __init__(self, environment: Mapping[str, str], report: "Report") -> None:
+    def __init__(self, environment: Mapping[str, str], report: Report) -> None:
         self._environment, self._report = environment, report
         self.keys: tuple[str, ...] | None = None
         """The task's GPUs; None as long as that is not known."""

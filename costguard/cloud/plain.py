@@ -6,17 +6,12 @@ Such a service is asked over a link-local address, which is no place for TLS, a 
 import re
 import socket
 import time
+from collections.abc import Mapping
 from math import isfinite
+from types import TracebackType
+from typing import Self
 
-from costguard.answers import AnswerError, parse
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import TracebackType
-    from typing import Self
-
-    from costguard.answers import HttpAnswer
+from costguard.answers import AnswerError, HttpAnswer, parse
 
 _READ_BYTES = 1 << 16
 _ADDRESS = re.compile(
@@ -43,11 +38,11 @@ class Connection:
         self._end = time.monotonic() + seconds
         self._socket: socket.socket | None = None
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: "TracebackType | None"
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._socket is not None:
             self._socket.close()
@@ -60,7 +55,7 @@ class Connection:
         )  # of text it would load the tables of Unicode
         self._socket = socket.create_connection(where, self._step)  # type: ignore[arg-type]  # getaddrinfo takes bytes
 
-    def ask(self, method: str, target: str, headers: "Mapping[str, str]", longest: int) -> "HttpAnswer":
+    def ask(self, method: str, target: str, headers: Mapping[str, str], longest: int) -> HttpAnswer:
         """The whole answer, whose body has at most so many bytes; connects where that is not done. Raises OSError and AnswerError."""
         request = self._request(method, target, headers)
         if self._socket is None:
@@ -75,7 +70,7 @@ class Connection:
             if (answer := parse(raw, closed=not data, limit=longest)) is not None:
                 return answer
 
-    def _request(self, method: str, target: str, headers: "Mapping[str, str]") -> bytes:
+    def _request(self, method: str, target: str, headers: Mapping[str, str]) -> bytes:
         host = f"[{self._host}]" if ":" in self._host else self._host
         fields = {
             "Host": host if self._port == 80 else f"{host}:{self._port}",

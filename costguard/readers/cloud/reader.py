@@ -13,6 +13,8 @@ The plug-ins speak to the service through the standard library; no SDK is loaded
 
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from costguard.cloud.api import CloudError, CloudNotice, Identity, Price, resume_command, start_command
 from costguard.cloud.choose import Chosen, NobodyError, choose
@@ -23,11 +25,6 @@ from costguard.process.wire import from_line
 from costguard.readers import pipe
 from costguard.readers.cloud.job import CloudJob
 from costguard.readers.cloud.tags import asks, mistakes, settings
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 10.0, 300.0
 """Seconds before a service that did not answer is asked again: doubled each time."""
@@ -42,7 +39,7 @@ _WORDS = 300  # characters
 class MetadataWatch:
     """What is known of this machine's place in its cloud."""
 
-    def __init__(self, chosen: Chosen, *, wait: float, clock: "Callable[[], float]" = time.monotonic) -> None:
+    def __init__(self, chosen: Chosen, *, wait: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._chosen = chosen
         self._clock = clock
         self._begin = clock() + wait
@@ -76,7 +73,7 @@ class MetadataWatch:
             if name == "who" and name in self._troubles:
                 return
 
-    def _ask(self, name: str, question: "Callable[[], float]") -> None:
+    def _ask(self, name: str, question: Callable[[], float]) -> None:
         """``question`` says how many seconds its answer is good for."""
         try:
             wait = question()
@@ -112,7 +109,7 @@ class MetadataWatch:
             self.tags = {str(name): str(value) for name, value in found.items()}
         return TAGS_EVERY_SECONDS
 
-    def answer(self, number: object, wall: float) -> "dict[str, Any]":
+    def answer(self, number: object, wall: float) -> dict[str, Any]:
         """Everything, as the guard takes it; ``wall`` is the date now."""
         who, price = self.identity, self.price
         found: dict[str, Any] = {
@@ -139,9 +136,9 @@ class MetadataWatch:
 
 def serve(
     job: CloudJob,
-    lines: "Callable[[], bytes]",
-    write: "Callable[[bytes], None]",
-    clock: "Callable[[], float]" = time.monotonic,
+    lines: Callable[[], bytes],
+    write: Callable[[bytes], None],
+    clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Answer until the end of the input."""
     watch, none = None, ""

@@ -5,10 +5,7 @@
 """
 
 from collections.abc import Mapping
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from typing import Any
+from typing import Any
 
 DURATIONS = ("kill_duration", "grace", "boot_grace", "unused_after")
 """Settings that a tag may make longer; ``unused_after`` may also be switched off."""
@@ -38,7 +35,7 @@ def mistakes(tags: Mapping[str, str]) -> list[str]:
     return [f"tag costguard-hold: {until!r} is not a date with its offset; write it as 2027-01-31T18:00:00+01:00"]
 
 
-def settings(tags: Mapping[str, str]) -> "tuple[dict[str, Any], list[str]]":
+def settings(tags: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     """The settings that tags name, as the engine counts (seconds, shares, None for off), and words for each that makes no sense."""
     names = {f"costguard-{name.replace('_', '-')}": name for name in (*DURATIONS, *SHARES)}
     wanted = _wanted(tags)

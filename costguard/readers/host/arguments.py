@@ -1,15 +1,11 @@
 """Processes that are recognised by their arguments, which are read once and kept by nobody."""
 
-from costguard.readers.host.processes import Process
+from collections.abc import Callable
+from typing import Any
+
+from costguard.readers.host.processes import Process, Processes
 from costguard.readers.host.text import read
 from costguard.readers.host.turns import by_turns
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from costguard.readers.host.processes import Processes
 
 _READ_BYTES = 4096
 
@@ -28,8 +24,8 @@ class Recognised:
     def __init__(
         self,
         proc: str,
-        may: "Callable[[Process, Processes], bool]",
-        judge: "Callable[[list[bytes]], Any]",
+        may: Callable[[Process, Processes], bool],
+        judge: Callable[[list[bytes]], Any],
         programs: tuple[str, ...],
         sign: bytes = b"",
     ) -> None:
@@ -45,7 +41,7 @@ class Recognised:
         """Whether the next look reads nothing, unless a process changes."""
         return not (self._again or self._waiting)
 
-    def look(self, processes: "Processes") -> "list[tuple[Process, Any]]":
+    def look(self, processes: Processes) -> list[tuple[Process, Any]]:
         """The recognised processes, each with what it was recognised as."""
         again, self._again = self._again, []
         if again or self._waiting or processes.edition != self._edition:

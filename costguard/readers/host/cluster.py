@@ -6,26 +6,20 @@ data. A rank that waits for the others moves no byte and uses no processor: its 
 
 import os
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from costguard.cloud.schedulers import DAEMONS
 from costguard.readers.host import peers
 from costguard.readers.host.fabric import Fabric
 from costguard.readers.host.gpus import GpuHolders
 from costguard.readers.host.opened import SECONDS, sockets_of
-from costguard.readers.host.processes import Process
+from costguard.readers.host.processes import Process, Processes
 from costguard.readers.host.rates import Level
-from costguard.readers.host.sense import NOT_YET, Activity, Sight
+from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight
 from costguard.readers.host.text import duration, printable, read
 from costguard.readers.host.turns import by_turns
 from costguard.readers.host.users import Users
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Moment, SensePaths
 
 LAUNCHERS = frozenset((
     "torchrun", "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "orted", "prterun", "prte", "prted", "hydra_pmi_proxy",
@@ -78,7 +72,7 @@ class _Rank:
 class Cluster:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
+    def __init__(self, settings: Mapping[str, Any], place: SensePaths) -> None:
         self._proc, self._users = place.proc, Users(place)
         self._quiet_for = float(settings["quiet_for"])
         self._standalone = bool(settings["standalone"])
@@ -94,7 +88,7 @@ class Cluster:
         self._active: dict[str, Activity] = {}
         self.rests_until = 0.0
 
-    def look(self, now: "Moment", processes: "Processes") -> Sight:
+    def look(self, now: Moment, processes: Processes) -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         if processes.edition != self._edition:
             self._sort(processes)
@@ -118,14 +112,14 @@ class Cluster:
         self.rests_until = min(self._gpus.due_at, fabric_at) if rests else 0.0
         return Sight(tuple(active), unknown, ALONE.seen) if active or unknown else ALONE
 
-    def _unknown(self, processes: "Processes") -> str:
+    def _unknown(self, processes: Processes) -> str:
         if processes.unknown:
             return processes.unknown
         if self._gpus.hidden or any(rank.hidden for rank in self._ranks.values()):
             return "only root can see which hosts other users' processes talk to"
         return "" if self._gpus.complete and not self._behind else NOT_YET
 
-    def _sort(self, processes: "Processes") -> None:
+    def _sort(self, processes: Processes) -> None:
         """Find daemons and launchers among the processes that are new."""
         for process in processes.changed(self._edition):
             if process.name in DAEMONS:
@@ -237,6 +231,6 @@ class Cluster:
         return self._moves.goes_on(now)
 
 
-def _of_job(far: "Mapping[int, int]") -> bool:
+def _of_job(far: Mapping[int, int]) -> bool:
     """Whether connections to other hosts are a job's: a server and a monitor have only such as others have made."""
     return any(port == 0 or port in STORES for port in far.values())

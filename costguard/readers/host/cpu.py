@@ -4,19 +4,14 @@ Off unless its owner wants it: a loop that waits for nothing looks the same as w
 """
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
+from costguard.readers.host.processes import Processes
 from costguard.readers.host.rates import LONGEST, Counter, Level
-from costguard.readers.host.sense import NOT_YET, Activity, Sight
+from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight
 from costguard.readers.host.text import duration, read
 from costguard.readers.host.upkeep import Upkeep
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Moment, SensePaths
 
 _BUSY = (0, 1, 2, 5, 6)  # user, nice, system, irq, softirq; waiting for a disk or for the host is no work
 _LINE = 512  # bytes
@@ -25,7 +20,7 @@ _LINE = 512  # bytes
 class Cpu:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
+    def __init__(self, settings: Mapping[str, Any], place: SensePaths) -> None:
         self._path = f"{place.proc}/stat"
         self._above, self._quiet_for = float(settings["cores"]), float(settings["quiet_for"])
         self._level = Level(self._above, self._quiet_for)
@@ -35,7 +30,7 @@ class Cpu:
         self._tick = 1.0 / os.sysconf("SC_CLK_TCK")
         self._unknown = NOT_YET
 
-    def look(self, now: "Moment", processes: "Processes") -> Sight:
+    def look(self, now: Moment, processes: Processes) -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         if self._counter.due(now.boot):
             may_begin = not now.saving and not self._upkeep.runs(processes, now.boot)

@@ -5,16 +5,12 @@ that arrive over the network are not counted for a process, but those that it wr
 """
 
 import os
+from collections.abc import Iterable
 
+from costguard.readers.host.processes import Processes
+from costguard.readers.host.sense import SensePaths
 from costguard.readers.host.text import printable, read
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import SensePaths
-    from costguard.readers.host.users import Users
+from costguard.readers.host.users import Users
 
 PROCESSES_READ = 400
 """The youngest ones: what has just begun to move much was hardly ever there first."""
@@ -28,20 +24,20 @@ _FIELD = {"received": b"wchar: ", "sent": b"rchar: ", "read": b"read_bytes: ", "
 class Culprit:
     """What processes had read and written when a rate began to count."""
 
-    def __init__(self, place: "SensePaths", users: "Users") -> None:
+    def __init__(self, place: SensePaths, users: Users) -> None:
         self._proc, self._users = place.proc, users
         self._noted: dict[str, tuple[float, dict[int, int]]] = {}
 
-    def watch(self, kinds: "Iterable[str]", now: float, processes: "Processes") -> None:
+    def watch(self, kinds: Iterable[str], now: float, processes: Processes) -> None:
         """Note what processes have moved, so that at the next look it is known who moves most."""
         self._noted = {kind: (now, self._moved(_FIELD[kind], processes)) for kind in kinds if kind in _FIELD}
 
     @property
-    def noted(self) -> "Iterable[str]":
+    def noted(self) -> Iterable[str]:
         """Of what `found` can say something."""
         return self._noted
 
-    def found(self, kind: str, rate: float, now: float, processes: "Processes") -> tuple[str, str]:
+    def found(self, kind: str, rate: float, now: float, processes: Processes) -> tuple[str, str]:
         """Who moves most of this rate, and which user's it is; empty where nobody can tell."""
         at, before = self._noted.get(kind, (now, {}))
         if now <= at or not before:
@@ -55,7 +51,7 @@ class Culprit:
         user = self._users.name(process.uid)
         return f"{printable(process.name)} of {user}", user
 
-    def _moved(self, field: bytes, processes: "Processes") -> dict[int, int]:
+    def _moved(self, field: bytes, processes: Processes) -> dict[int, int]:
         found = {}
         youngest = sorted((one for one in processes.all() if one.parent != 2), key=lambda one: -one.start)
         for process in youngest[:PROCESSES_READ]:

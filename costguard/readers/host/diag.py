@@ -4,9 +4,8 @@ Sources: sock_diag(7); Linux, include/uapi/linux/inet_diag.h and net/ipv4/inet_d
 """
 
 from struct import Struct
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
     from _socket import socket
 

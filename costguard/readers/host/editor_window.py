@@ -6,14 +6,11 @@ the machine's connections and all open files every few seconds: 10 to 30 kB/s, a
 
 import os
 from _socket import AF_INET, AF_INET6
+from collections.abc import Iterator
 
 from costguard.readers.host import diag
 from costguard.readers.host.listening import netlink_socket
 from costguard.readers.host.opened import sockets_of
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class EditorWindow:
@@ -35,7 +32,7 @@ class EditorWindow:
         self.counted = self.counted or bool(now)
         return self._total
 
-    def _made_by_others(self) -> "Iterator[diag.Socket]":
+    def _made_by_others(self) -> Iterator[diag.Socket]:
         """Those to a port on which somebody listens: what an extension asks of a service elsewhere is no sign of a person."""
         theirs, own = os.stat(f"{self._proc}/{self._pid}/ns/net"), os.stat("/proc/self/ns/net")
         beside = 0 if theirs.st_ino == own.st_ino else self._pid

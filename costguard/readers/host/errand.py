@@ -1,15 +1,12 @@
 """A short-lived process for what may hang, or must not be done as root: this reader starts it, and never waits for it."""
 
 import os
+from typing import Any
 
 from costguard.process import outside
 from costguard.process.command_lines import command_lines
 from costguard.process.lean_json import decode
 from costguard.process.wire import to_line
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from typing import Any
 
 ANSWER_BYTES = 1 << 14
 """Of an answer."""
@@ -69,7 +66,7 @@ class Errand:
         """What to wait for if anybody wants to."""
         return self._output
 
-    def look(self, now: float) -> "dict[str, Any] | None":
+    def look(self, now: float) -> dict[str, Any] | None:
         """The answer, None while there is none yet. Raises ErrandError when there will be none. Either way it is over then."""
         try:
             while len(self._answer) <= ANSWER_BYTES and (data := os.read(self._output, ANSWER_BYTES)):

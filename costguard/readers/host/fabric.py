@@ -8,11 +8,8 @@ from typing import NamedTuple
 
 from costguard.files import names_in
 from costguard.readers.host.rates import Counter
+from costguard.readers.host.sense import SensePaths
 from costguard.readers.host.table import FirstReadable
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from costguard.readers.host.sense import SensePaths
 
 READS = 4
 """Counters read in one look."""
@@ -44,7 +41,7 @@ class _Rate(NamedTuple):
 class Fabric:
     """The busiest counter of all ports. ``above``: bytes a second; a counter that moves more is read at the next look again."""
 
-    def __init__(self, place: "SensePaths", above: float) -> None:
+    def __init__(self, place: SensePaths, above: float) -> None:
         self._root, self._above = f"{place.sys}/class/infiniband", above
         self._list_at = float("-inf")
         self._counters: dict[str, _Count] = {}

@@ -5,20 +5,14 @@ again and again while they are young, those that have long held none hardly ever
 """
 
 import os
+from collections.abc import Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
 from costguard.monitors import MONITORS
 from costguard.readers.host.opened import COST, opened
-from costguard.readers.host.processes import Process
-from costguard.readers.host.sense import NEVER
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import SensePaths
+from costguard.readers.host.processes import Process, Processes
+from costguard.readers.host.sense import NEVER, SensePaths
 
 WATCHERS = (
     *MONITORS, "dcgm", "nvidia-device-p", "nvidia-mig-mana", "nvidia-sleep", "nvidia-settings", "gpu-feature-dis", "node_exporter",
@@ -68,7 +62,7 @@ class DeviceHolder(NamedTuple):
 class GpuHolders:
     """The processes that hold a GPU, found little by little."""
 
-    def __init__(self, place: "SensePaths") -> None:
+    def __init__(self, place: SensePaths) -> None:
         self._proc = place.proc
         self._edition: int | None = None  # of no look yet
         self._due: dict[
@@ -86,7 +80,7 @@ class GpuHolders:
         """When the next process should be looked through, on the boot clock."""
         return min([due[0][0] for due in self._due.values()], default=NEVER)
 
-    def look(self, processes: "Processes", now: float) -> "list[DeviceHolder]":
+    def look(self, processes: Processes, now: float) -> list[DeviceHolder]:
         """Go on looking, and say who holds a GPU; of this agent's own processes none does."""
         if processes.edition != self._edition:
             self._meet(processes, now)
@@ -105,7 +99,7 @@ class GpuHolders:
         """Whose processes should be looked through."""
         return [uid for uid, due in self._due.items() if due[0][0] <= now]
 
-    def _in_turn(self, now: float) -> "Iterator[Process]":
+    def _in_turn(self, now: float) -> Iterator[Process]:
         """The processes that should be looked through: one of each user, then another one of each, and so on."""
         while users := self._users_due(now):
             first = self._first % len(users)
@@ -116,7 +110,7 @@ class GpuHolders:
                     del self._due[uid]
                 yield process
 
-    def _meet(self, processes: "Processes", now: float) -> None:
+    def _meet(self, processes: Processes, now: float) -> None:
         own = self._family(processes)
         for process in processes.changed(self._edition):
             if KERNEL not in (process.parent, process.pid) and not own & {process.pid, process.parent}:
@@ -124,7 +118,7 @@ class GpuHolders:
                 heappush(self._due.setdefault(process.uid, []), (due, -process.start, process))
         self._held = {pid: one for pid, one in self._held.items() if processes.get(pid) is one.process}
 
-    def _family(self, processes: "Processes") -> set[int]:
+    def _family(self, processes: Processes) -> set[int]:
         """The process that has started this one, the agent: what it has started is its own as well."""
         try:
             own = processes.get(int(os.readlink(f"{self._proc}/self")))

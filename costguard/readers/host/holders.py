@@ -3,19 +3,15 @@
 A monitor's handle does not count: of one known by its name, and of any process that has opened only what asking the driver needs.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from costguard.holders import place as place_of
 from costguard.readers.host.gpus import DeviceHolder, GpuHolders
-from costguard.readers.host.sense import NOT_YET, Activity, Sight
+from costguard.readers.host.processes import Process, Processes
+from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight
 from costguard.readers.host.text import printable, read
 from costguard.readers.host.users import Users
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from costguard.readers.host.processes import Process, Processes
-    from costguard.readers.host.sense import Moment, SensePaths
 
 _TICKS = 100.0  # a second
 _NAME = 15  # characters of a name that the kernel keeps
@@ -24,13 +20,13 @@ _NAME = 15  # characters of a name that the kernel keeps
 class Holders:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
+    def __init__(self, settings: Mapping[str, Any], place: SensePaths) -> None:
         self._proc, self._users, self._gpus = place.proc, Users(place), GpuHolders(place)
         self._count, self._ignore_users = frozenset(settings["users"]), frozenset(settings["ignore_users"])
         self._ignore = frozenset(name[:_NAME] for name in settings["ignore"])
         self._places: dict[int, tuple[Process, str]] = {}  # in which container, job or service a process runs
 
-    def look(self, now: "Moment", processes: "Processes") -> Sight:
+    def look(self, now: Moment, processes: Processes) -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         found: dict[str, Activity] = {}
         holders = self._gpus.look(processes, now.boot)
@@ -49,14 +45,14 @@ class Holders:
     def _counts(self, one: DeviceHolder) -> bool:
         return one.computes and not one.watches and one.process.name not in self._ignore
 
-    def _unknown(self, processes: "Processes") -> str:
+    def _unknown(self, processes: Processes) -> str:
         if processes.unknown:
             return processes.unknown
         if self._gpus.hidden:
             return "only root can see which GPUs other users' processes hold"
         return "" if self._gpus.complete else NOT_YET
 
-    def _place(self, process: "Process") -> str:
+    def _place(self, process: Process) -> str:
         known = self._places.get(process.pid)
         if known is None or known[0] is not process:
             try:

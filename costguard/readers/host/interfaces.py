@@ -7,11 +7,8 @@ all but loopback count. Sources: proc_pid_net(5), sysfs-class-net of the kernel'
 
 import os
 
+from costguard.readers.host.sense import SensePaths
 from costguard.readers.host.table import FirstReadable
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from costguard.readers.host.sense import SensePaths
 
 _TABLE_BYTES = 1 << 18  # some thousand containers
 _RECEIVED, _SENT = 0, 8  # fields of a line
@@ -35,7 +32,7 @@ _VIRTUAL = (
 class Interfaces:
     """The bytes that each interface has moved; those that count."""
 
-    def __init__(self, place: "SensePaths") -> None:
+    def __init__(self, place: SensePaths) -> None:
         self._table = FirstReadable(f"{place.proc}/1/net/dev", f"{place.proc}/net/dev", limit=_TABLE_BYTES)
         self._sys = f"{place.sys}/class/net"
         self._names: list[bytes] = []

@@ -6,22 +6,19 @@ Source: jupyter_server, ``/api/kernels`` (``execution_state``).
 """
 
 import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from costguard.readers.host.errand import all_left, collect
 from costguard.readers.host.kernels import Kernel, Kernels, shown
 from costguard.readers.host.page import RESTS_SECONDS
-from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Sight
+from costguard.readers.host.processes import Processes
+from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Moment, SensePaths, Sight
 from costguard.readers.host.text import read
 from costguard.readers.host.users import Users
 
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
     from costguard.readers.host.kernel_server import KernelServer
-    from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Moment, SensePaths
 
 SERVERS, SERVERS_OF_A_USER = 32, 8
 """So many are asked."""
@@ -44,7 +41,7 @@ _UNKNOWN = 400  # characters
 class Jupyter:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
+    def __init__(self, settings: Mapping[str, Any], place: SensePaths) -> None:
         self._place = place
         self._quiet_for = float(settings["quiet_for"])
         self._users = Users(place)
@@ -55,7 +52,7 @@ class Jupyter:
         self._ticks = os.sysconf("SC_CLK_TCK")
         self.rests_until = 0.0
 
-    def look(self, now: "Moment", processes: "Processes") -> Sight:
+    def look(self, now: Moment, processes: Processes) -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         collect(now.boot)
         kernels = self._kernels.look(processes)
@@ -97,12 +94,12 @@ class Jupyter:
         """What to wait for if anybody wants to: `go_on` may have something to do then."""
         return [fd for server in self._servers.values() for fd in server.filenos()]
 
-    def go_on(self, now: "Moment") -> None:
+    def go_on(self, now: Moment) -> None:
         """Go on with what is under way, between two looks."""
         for server in self._servers.values():
             server.look(now.boot, ask=False)
 
-    def _keep(self, now: float, by_server: "dict[tuple[str, int, int], list[Kernel]]", troubles: set[str]) -> None:
+    def _keep(self, now: float, by_server: dict[tuple[str, int, int], list[Kernel]], troubles: set[str]) -> None:
         """Keep one entry for each server that has a kernel."""
         for key in self._servers.keys() - by_server.keys():
             self._servers.pop(key).close(now)
@@ -126,7 +123,7 @@ class Jupyter:
         return self._users.name(kernel.process.uid)
 
     def _judge_by_cpu(
-        self, now: float, kernels: list[Kernel], owner: str, used: "dict[tuple[int, int], tuple[float, float]]"
+        self, now: float, kernels: list[Kernel], owner: str, used: dict[tuple[int, int], tuple[float, float]]
     ) -> None:
         """Note those that have used the CPU since the last look."""
         for kernel in kernels:

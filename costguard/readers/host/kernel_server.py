@@ -4,19 +4,13 @@ The server is asked over a connection that is kept: the token goes to no process
 """
 
 import json
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from costguard.readers.host.errand import Errand, ErrandError
 from costguard.readers.host.errand_jobs import RuntimeJob
 from costguard.readers.host.kernels import Kernel, shown
 from costguard.readers.host.listening import listeners, network
-from costguard.readers.host.page import Page, PageError
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from typing import Any
-
-    from costguard.readers.host.page import Fetched
+from costguard.readers.host.page import Fetched, Page, PageError
 
 KERNELS = "api/kernels?no_track_activity=1"
 """Without the query every look would count as use of the server."""
@@ -56,7 +50,7 @@ class Listed(NamedTuple):
 
     asked: float
     ids: frozenset[str]
-    busy: "set[str]"
+    busy: set[str]
 
 
 class KernelServer:
@@ -139,7 +133,7 @@ class KernelServer:
         else:
             self._ask(now, self._endpoint)
 
-    def _take_endpoint(self, now: float, found: "dict[str, Any]") -> None:
+    def _take_endpoint(self, now: float, found: dict[str, Any]) -> None:
         """Take the answer of the errand. Raises PageError."""
         if found.get("error"):
             raise PageError(f"cannot be asked: {found['error']}")
@@ -183,7 +177,7 @@ class KernelServer:
             raise PageError("cannot be asked: another user's process listens on its port")
         raise PageError("cannot be asked: it listens on no loopback address")
 
-    def _read(self, answer: "Fetched") -> None:
+    def _read(self, answer: Fetched) -> None:
         """Take the list of kernels. Raises PageError."""
         if answer.status in (401, 403):
             raise PageError("refuses the token of its runtime file")
@@ -193,7 +187,7 @@ class KernelServer:
         self.trouble, self._pause, self._due = "", FIRST_PAUSE, 0.0
 
 
-def listed_in(answer: "Fetched") -> Listed:
+def listed_in(answer: Fetched) -> Listed:
     """What a list of kernels says. Raises PageError for what is none."""
     try:
         models = json.loads(answer.body)

@@ -3,11 +3,7 @@
 from typing import NamedTuple
 
 from costguard.readers.host.arguments import Recognised
-from costguard.readers.host.processes import Process, runs_still
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from costguard.readers.host.processes import Processes
+from costguard.readers.host.processes import Process, Processes, runs_still
 
 PROGRAMS = (
     "python", "ipykernel", "jupyter", "R", "ark", "julia", "java", "scala", "xeus", "xpython", "xcpp", "xr", "deno", "node",
@@ -46,7 +42,7 @@ class Kernels:
         """Whether those that run are the same at the next look, unless a process changes."""
         return self._recognised.settled
 
-    def look(self, processes: "Processes") -> list[Kernel]:
+    def look(self, processes: Processes) -> list[Kernel]:
         """Those that run now."""
         found = self._recognised.look(processes)
         return [
@@ -66,14 +62,14 @@ def connection_file(arguments: list[bytes]) -> tuple[str, str] | None:
     return None
 
 
-def _may_be_kernel(process: Process, processes: "Processes") -> bool:
+def _may_be_kernel(process: Process, processes: Processes) -> bool:
     if process.name.startswith(PROGRAMS):
         return True
     parent = processes.get(process.parent)
     return parent is not None and parent.name.startswith(SERVERS)
 
 
-def _above(process: Process, processes: "Processes") -> tuple[Process, ...]:
+def _above(process: Process, processes: Processes) -> tuple[Process, ...]:
     found: list[Process] = []
     one: Process | None = process
     while one is not None and len(found) < PARENTS:

@@ -8,16 +8,14 @@ Sources: sock_diag(7), proc_pid_net(5) (``tcp``), setns(2), network_namespaces(7
 import os
 import sys
 from _socket import AF_INET, AF_INET6, AF_NETLINK, SOCK_NONBLOCK, SOCK_RAW, socket
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
 
 from costguard.readers.host import diag
 
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
     import socket as library
-    from typing import TypeVar
 
-    Made = TypeVar("Made", bound=socket)
+Made = TypeVar("Made", bound=socket)
 
 _CLONE_NEWNET = 0x40000000
 _MAPPED = bytes(10) + b"\xff\xff"
@@ -82,7 +80,7 @@ def netlink_socket(proc: str, beside: int = 0) -> NetlinkSocket:
     return _made(NetlinkSocket, AF_NETLINK, SOCK_RAW, diag.PROTOCOL, proc, beside)
 
 
-def _made(make: "type[Made]", family: int, kind: int, protocol: int, proc: str, beside: int) -> "Made":
+def _made(make: type[Made], family: int, kind: int, protocol: int, proc: str, beside: int) -> Made:
     """Raises OSError."""
     kind |= SOCK_NONBLOCK
     if not beside:

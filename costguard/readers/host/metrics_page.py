@@ -1,11 +1,7 @@
 """One page of an inference server: asked again and again, and what it has shown of requests."""
 
 from costguard.readers.host.inference import requests
-from costguard.readers.host.page import Page, PageError
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from costguard.readers.host.page import Fetched
+from costguard.readers.host.page import Fetched, Page, PageError
 
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 300.0
 """Seconds before a server is asked again that gave no page: doubled each time."""
@@ -66,7 +62,7 @@ class MetricsPage:
             self.trouble = str(error)
             self._due, self._pause = now + self._pause, min(LONGEST_PAUSE, self._pause * 2.0)
 
-    def _read(self, answer: "Fetched") -> None:
+    def _read(self, answer: Fetched) -> None:
         """Raises PageError."""
         if answer.status != 200:
             raise PageError(f"answers with status {answer.status}")

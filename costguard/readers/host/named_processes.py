@@ -1,17 +1,12 @@
 """The sense `processes`: programs that the owner has named, while they run."""
 
-from costguard.readers.host.processes import runs_still
-from costguard.readers.host.sense import Activity, Sight
+from collections.abc import Mapping
+from typing import Any
+
+from costguard.readers.host.processes import Processes, runs_still
+from costguard.readers.host.sense import Activity, Moment, SensePaths, Sight
 from costguard.readers.host.text import printable
 from costguard.readers.host.users import Users
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Moment, SensePaths
 
 _TICKS = 100.0  # a second
 
@@ -19,12 +14,12 @@ _TICKS = 100.0  # a second
 class NamedProcesses:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
+    def __init__(self, settings: Mapping[str, Any], place: SensePaths) -> None:
         self._proc, self._users = place.proc, Users(place)
         self._names = tuple(settings["names"])
         self._count = frozenset(settings["users"])
 
-    def look(self, now: "Moment", processes: "Processes") -> Sight:
+    def look(self, now: Moment, processes: Processes) -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         found: dict[str, Activity] = {}
         for process in processes.named(*self._names):

@@ -4,11 +4,8 @@ Source: proc_pid_fd(5); the kernel lists descriptors in order, so those that wer
 """
 
 import os
+from collections.abc import Iterator
 from itertools import islice
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MOST = 4096
 """Of one process."""
@@ -20,7 +17,7 @@ COST = 4
 """Files that a process costs beside those that it has open."""
 
 
-def opened(proc: str, pid: int) -> "Iterator[tuple[str, str]]":
+def opened(proc: str, pid: int) -> Iterator[tuple[str, str]]:
     """The name of each descriptor, and what it leads to. Raises OSError."""
     folder = f"{proc}/{pid}/fd"
     with os.scandir(folder) as entries:

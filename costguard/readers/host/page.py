@@ -4,17 +4,14 @@ A request is begun in one look and its answer read in later ones. Only loopback 
 redirect followed; an answer may have 1 MiB and takes no longer than its time.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple
 
-from costguard.answers import AnswerError, parse
+from costguard.answers import AnswerError, HttpAnswer, parse
 from costguard.readers.host.listening import make_socket
 
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
-
-    from costguard.answers import HttpAnswer
 
 LIMIT_BYTES = 1 << 20
 """Of a page: eight engines of one server say some 500 kB."""
@@ -76,7 +73,7 @@ class Page:
         keep: bool = False,
         limit: int = LIMIT_BYTES,
         within: float = WITHIN_SECONDS,
-        refuse: "Callable[[], str]" = lambda: "",
+        refuse: Callable[[], str] = lambda: "",
         tls: bool = False,
         proc: str = "/proc",
         beside: int = 0,
@@ -191,7 +188,7 @@ class Page:
         except BlockingIOError:  # under way
             return
 
-    def _go_on(self) -> "HttpAnswer | None":
+    def _go_on(self) -> HttpAnswer | None:
         """Send, or read what is there. Raises OSError, AnswerError and PageError."""
         if self._left:
             self._send()

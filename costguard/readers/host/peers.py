@@ -7,15 +7,12 @@ The connections of a process are those of its own network whose sockets it has o
 import os
 import sys
 from _socket import AF_INET, AF_INET6
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from costguard.readers.host import diag
 from costguard.readers.host.listening import netlink_socket
 from costguard.readers.host.text import read
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _ESTABLISHED, _LISTENS = b"01", b"0A"
 _TABLE_BYTES = 1 << 20  # some 7,000 connections
@@ -43,7 +40,7 @@ class _End(NamedTuple):
     inode: int
 
 
-def to_other_hosts(proc: str, pid: int) -> "dict[int, int]":
+def to_other_hosts(proc: str, pid: int) -> dict[int, int]:
     """The connections to other hosts in the network of this process, less those of usual services, by inode. Raises OSError.
 
     Each with the port on which it was made by the other host, as whoever asks a server or a monitor does too; 0 for one that this
@@ -66,7 +63,7 @@ def to_other_hosts(proc: str, pid: int) -> "dict[int, int]":
     return found
 
 
-def _sockets(proc: str, pid: int) -> "tuple[list[_End], set[int]]":
+def _sockets(proc: str, pid: int) -> tuple[list[_End], set[int]]:
     """The connections in the network of a process, and the ports on which something listens there. Raises OSError."""
     try:
         return _asked(proc, pid)
@@ -74,7 +71,7 @@ def _sockets(proc: str, pid: int) -> "tuple[list[_End], set[int]]":
         return _read(proc, pid)
 
 
-def _asked(proc: str, pid: int) -> "tuple[list[_End], set[int]]":
+def _asked(proc: str, pid: int) -> tuple[list[_End], set[int]]:
     """Ask the kernel, which leaves out what stays on this machine. Raises OSError."""
     theirs, own = os.stat(f"{proc}/{pid}/ns/net"), os.stat("/proc/self/ns/net")
     beside = 0 if theirs.st_ino == own.st_ino else pid
@@ -92,7 +89,7 @@ def _asked(proc: str, pid: int) -> "tuple[list[_End], set[int]]":
     return connected, {row.port for row in rows if row.state == diag.LISTENS}
 
 
-def _read(proc: str, pid: int) -> "tuple[list[_End], set[int]]":
+def _read(proc: str, pid: int) -> tuple[list[_End], set[int]]:
     """Read the same out of the tables of /proc. Raises OSError."""
     rows = []
     for table in ("tcp", "tcp6"):
@@ -106,7 +103,7 @@ def _read(proc: str, pid: int) -> "tuple[list[_End], set[int]]":
     return connected, {_end(row[1])[1] for row in rows if row[3] == _LISTENS}
 
 
-def _table(path: str) -> "Iterable[bytes]":
+def _table(path: str) -> Iterable[bytes]:
     return read(path, _TABLE_BYTES).splitlines()[1:]
 
 

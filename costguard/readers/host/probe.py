@@ -5,17 +5,15 @@ other one is unknown. With ``above`` it exits with 0 and writes a number, and a 
 It only looks, so it runs in a dry run too. A short-lived process runs it (`costguard.readers.host.probe_run`).
 """
 
-from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Sight
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from costguard.readers.host.processes import Processes
+from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Moment, SensePaths, Sight
 from costguard.readers.host.text import printable
 
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
     from costguard.readers.host.errand import Errand
-    from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Moment, SensePaths
 
 QUIET, NEEDED = 0, (1, 2)
 """Exit codes."""
@@ -29,7 +27,7 @@ NO_PROBE = Sight(seen="no probe is configured")
 class Probe:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:  # noqa: ARG002 - every sense has it
+    def __init__(self, settings: Mapping[str, Any], place: SensePaths) -> None:  # noqa: ARG002 - every sense has it
         self._run = tuple(settings["run"])
         self._user = str(settings["user"])
         self._every, self._timeout = float(settings["every"]), float(settings["timeout"])
@@ -45,7 +43,7 @@ class Probe:
         name = self._run[0].rpartition("/")[2] if self._run else ""
         return "probe" if name == "probe" else f"probe {printable(name)}"
 
-    def look(self, now: "Moment", processes: "Processes") -> Sight:  # noqa: ARG002 - every sense has them
+    def look(self, now: Moment, processes: Processes) -> Sight:  # noqa: ARG002 - every sense has them
         """See `costguard.readers.host.sense.Sense`."""
         if not self._run:
             return NO_PROBE
@@ -59,7 +57,7 @@ class Probe:
         """What to wait for if anybody wants to: `go_on` may have something to do then."""
         return [self._errand.fileno()] if self._errand is not None else []
 
-    def go_on(self, now: "Moment") -> None:
+    def go_on(self, now: Moment) -> None:
         """Take the answer, if there is one."""
         from costguard.readers.host.errand import ErrandError, collect
 
@@ -91,7 +89,7 @@ class Probe:
     def _say_unknown(self, words: str) -> None:
         self._active, self._unknown = None, f"the {self._who} {words}"
 
-    def _take(self, now: float, found: "dict[str, Any]") -> None:
+    def _take(self, now: float, found: dict[str, Any]) -> None:
         """How it ended."""
         code: int = found.get("code", 0)
         number: Any = found.get("number")

@@ -8,17 +8,13 @@ Sources: proc_pid_stat(5) (``exit_signal`` is -1 of a thread that leads none), p
 
 import errno
 import os
+from collections.abc import Iterable
 from typing import NamedTuple
 
+from costguard.readers.host.sense import SensePaths
 from costguard.readers.host.table import FirstReadable
 from costguard.readers.host.text import read
 from costguard.readers.host.turns import by_turns
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from costguard.readers.host.sense import SensePaths
 
 LIST_SECONDS = 200.0
 """From one listing to the next. What has ended stays in the view for so long at most."""
@@ -61,7 +57,7 @@ class Process(NamedTuple):
 class Processes:
     """A view of /proc that is renewed by `look`. A process that has not changed stays the same object."""
 
-    def __init__(self, place: "SensePaths") -> None:
+    def __init__(self, place: SensePaths) -> None:
         self._proc = place.proc
         self._found: dict[int, Process] = {}
         self._by_name: dict[str, dict[int, Process]] = {}
@@ -108,7 +104,7 @@ class Processes:
         if self._blind:
             self.unknown = f"{self._proc} cannot be read ({self._blind})"
 
-    def all(self) -> "Iterable[Process]":
+    def all(self) -> Iterable[Process]:
         """Every process that could be read."""
         return self._found.values()
 
@@ -123,13 +119,13 @@ class Processes:
             found |= self._by_name.get(name[:_NAME], {})
         return list(found.values())
 
-    def changed(self, edition: int | None) -> "Iterable[Process]":
+    def changed(self, edition: int | None) -> Iterable[Process]:
         """Those that are new, or others than before, since the look after which `edition` was this; all when that is longer ago, or None."""
         if edition == self.edition:
             return ()
         return self._changed if edition == self._edition_before else self._found.values()
 
-    def below(self, above: "Iterable[Process]") -> list[Process]:
+    def below(self, above: Iterable[Process]) -> list[Process]:
         """These processes and all that they have started, and so on, as far as nobody between them has ended."""
         found = {process.pid: process for process in above}
         if not found:
@@ -152,7 +148,7 @@ class Processes:
         for _ in range(min(IN_TURN, len(self._turn))):
             self._take(self._turn.pop())
 
-    def _numbers(self) -> "Iterable[int] | None":
+    def _numbers(self) -> Iterable[int] | None:
         """The numbers given out since the last look, and the last ones before; None when that cannot be known, or they are many."""
         before, self._last = self._last, self._last_number()
         if before is None or self._last is None or not 0 <= self._last - before <= max(NUMBERS_TRIED, len(self._found)):
@@ -163,7 +159,7 @@ class Processes:
         self._tried = before
         return range(max(1, before - _OVERLAP), self._last + 1)
 
-    def _there(self, numbers: "Iterable[int]") -> list[int] | None:
+    def _there(self, numbers: Iterable[int]) -> list[int] | None:
         """The new ones behind which somebody lives: the fewest where programs come and go. None when they are many."""
         found = [pid for pid in numbers if pid not in self._found and os.access(f"{self._proc}/{pid}", os.F_OK)]
         return found if len(found) <= NUMBERS_TRIED else None

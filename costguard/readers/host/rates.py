@@ -1,7 +1,5 @@
 """When a rate goes on above this machine's own idle level: a burst does not, and what always goes on does not."""
 
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-
 SHORTEST, LONGEST = 4.0, 120.0
 """Seconds between two readings of a counter: a rate over less is noise, one over more hides that nothing went on in between."""
 

@@ -12,6 +12,8 @@ import os
 import select
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
 from costguard.clocks import boot_clock
 from costguard.parent import end_with_parent
@@ -20,15 +22,8 @@ from costguard.process.wire import MalformedError, from_line
 from costguard.readers import pipe
 from costguard.readers.host.job import HostJob
 from costguard.readers.host.processes import Processes
-from costguard.readers.host.sense import NEVER, Moment, SensePaths, Sight
+from costguard.readers.host.sense import NEVER, Moment, Sense, SensePaths, Sight
 from costguard.readers.host.senses import SENSES
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
-
-    from costguard.readers.host.sense import Sense
 
 _LINE = 1 << 16  # bytes
 _WORDS = 300  # characters of each text
@@ -73,7 +68,7 @@ class ActiveSenses:
         except Exception as error:  # noqa: BLE001 - a bug of one sense: the others go on
             self._unusable[name] = _failure(error)
 
-    def _add(self, name: str, sense: "Sense") -> None:
+    def _add(self, name: str, sense: Sense) -> None:
         self._senses[name] = sense
         if hasattr(sense, "wakes"):
             self._wakers.add(name)
@@ -112,7 +107,7 @@ class ActiveSenses:
         self.sights[name] = sight
         return before is None or (sight is not before and _lasting(sight) != _lasting(before))
 
-    def waiting(self) -> "dict[int, Callable[[Moment], None]]":
+    def waiting(self) -> dict[int, Callable[[Moment], None]]:
         """What senses wait for between two looks: a descriptor, and what to call when there is something to read."""
         return {fd: sense.go_on for sense in self._waiting for fd in sense.filenos()}  # type: ignore[attr-defined]  # see `Sense`
 
@@ -131,7 +126,7 @@ class ActiveSenses:
                 except Exception:  # noqa: BLE001 - a bug of one sense: it begins anew, and says so at the next look
                     self._begin(name)
 
-    def rows(self) -> "dict[str, list[Any]]":
+    def rows(self) -> dict[str, list[Any]]:
         """What was seen, as the guard takes it."""
         return {
             name: [_rows(sight), sight.unknown[:_WORDS], sight.seen[:_WORDS]] for name, sight in self.sights.items()
@@ -143,7 +138,7 @@ def _lasting(sight: Sight) -> tuple[object, ...]:
     return (sight.unknown, sight.seen, [one._replace(last=0.0) for one in sight.active])
 
 
-def _rows(sight: Sight) -> "list[list[Any]]":
+def _rows(sight: Sight) -> list[list[Any]]:
     rows = [[_short(part) for part in one] for one in sight.active[:ACTIVITIES_TOLD]]
     more = len(sight.active) - ACTIVITIES_TOLD
     if more > 0:
@@ -182,7 +177,7 @@ class Questions:
             line = self.next(None, {})
         return line
 
-    def next(self, seconds: float | None, others: "dict[int, Callable[[Moment], None]]") -> bytes | None:
+    def next(self, seconds: float | None, others: dict[int, Callable[[Moment], None]]) -> bytes | None:
         """The next line, empty at the end; None when none came in time. Meanwhile ``others`` are heard."""
         if b"\n" not in self._rest:
             if others or self._others:
@@ -213,7 +208,7 @@ class Questions:
         self._others = others
 
 
-def serve(senses: ActiveSenses, questions: Questions, write: "Callable[[bytes], None]") -> None:
+def serve(senses: ActiveSenses, questions: Questions, write: Callable[[bytes], None]) -> None:
     """Answer until the end of the input."""
     number: object = None
     every = until = due = 0.0

@@ -4,29 +4,11 @@ A sense reads times, counts, and names of users and programs. What somebody type
 a notebook, is never read.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any, Protocol
-
-    from costguard.readers.host.processes import Processes
-
-    class Sense(Protocol):
-        """One sense, with a memory of its own between looks; a restart of the reader begins it anew.
-
-        Besides, one that waits for answers has ``filenos()`` and ``go_on(now)``, called when there is something to read; one that
-        wants to see something between two looks has ``wakes``, a moment of the boot clock, and ``between(now)``. One that would
-        see the same again has ``rests_until``, a moment of the boot clock: before that it waits for nothing, and looks again only
-        when a process is new, changed or gone.
-        """
-
-        def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
-            """``settings``: every setting of its row in `costguard.readers.host.senses`, checked."""
-
-        def look(self, now: "Moment", processes: Processes) -> "Sight":
-            """Say what goes on now. Never raises for what the world does, and never waits for it."""
+    from costguard.readers.host.processes import Processes  # which takes its paths from here
 
 
 class SensePaths(NamedTuple):
@@ -76,6 +58,22 @@ class Sight(NamedTuple):
     active: tuple[Activity, ...] = ()
     unknown: str = ""
     seen: str = ""
+
+
+class Sense(Protocol):
+    """One sense, with a memory of its own between looks; a restart of the reader begins it anew.
+
+    Besides, one that waits for answers has ``filenos()`` and ``go_on(now)``, called when there is something to read; one that
+    wants to see something between two looks has ``wakes``, a moment of the boot clock, and ``between(now)``. One that would
+    see the same again has ``rests_until``, a moment of the boot clock: before that it waits for nothing, and looks again only
+    when a process is new, changed or gone.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], place: SensePaths) -> None:
+        """``settings``: every setting of its row in `costguard.readers.host.senses`, checked."""
+
+    def look(self, now: Moment, processes: "Processes") -> Sight:
+        """Say what goes on now. Never raises for what the world does, and never waits for it."""
 
 
 NEVER = float("inf")

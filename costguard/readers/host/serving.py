@@ -5,25 +5,20 @@ stranger's protocol, as of a training job's rendezvous, may take harm from a req
 """
 
 import time
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from costguard.readers.host.arguments import Recognised
 from costguard.readers.host.inference import Family, family_of, ports_of
 from costguard.readers.host.listening import Listener, listeners, network
 from costguard.readers.host.opened import SECONDS, opened, sockets_of
 from costguard.readers.host.page import RESTS_SECONDS, is_loopback
-from costguard.readers.host.processes import Process
-from costguard.readers.host.sense import NOT_YET, Activity, Sight
+from costguard.readers.host.processes import Process, Processes
+from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight
 from costguard.readers.host.users import Users
 
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
     from costguard.readers.host.metrics_page import MetricsPage
-    from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Moment, SensePaths
 
 PROGRAMS = ("python", "vllm", "tritonserver", "text-generation", "sglang")
 """How the names of processes begin whose arguments are read."""
@@ -68,7 +63,7 @@ class _Spot(NamedTuple):
 class Serving:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
+    def __init__(self, settings: Mapping[str, Any], place: SensePaths) -> None:
         self._place = place
         self._quiet_for = float(settings["quiet_for"])
         self.usual_ports: tuple[int, ...] = USUAL_PORTS
@@ -102,7 +97,7 @@ class Serving:
         rests = RESTS_SECONDS if self._quiet_for >= 2 * RESTS_SECONDS else 0.0
         return MetricsPage(address, port, path, rests, proc=self._place.proc, beside=beside, expected=expected)
 
-    def look(self, now: "Moment", processes: "Processes") -> Sight:
+    def look(self, now: Moment, processes: Processes) -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         recognised = self._recognised.look(processes)
         servers = [process for process, _ in recognised]
@@ -150,7 +145,7 @@ class Serving:
         """What to wait for if anybody wants to: `go_on` may have something to do then."""
         return [fd for page in self._all_pages() if (fd := page.fileno()) >= 0]
 
-    def go_on(self, now: "Moment") -> None:
+    def go_on(self, now: Moment) -> None:
         """Go on with what is under way, between two looks."""
         for page in self._all_pages():
             page.look(now.boot, ask=False)
@@ -188,7 +183,7 @@ class Serving:
     def _more_of(self, uid: int) -> str:
         return f"{self._users.name(uid)} has more inference servers than are asked"
 
-    def _list(self, now: float, recognised: "list[tuple[Process, Any]]", processes: "Processes") -> None:
+    def _list(self, now: float, recognised: list[tuple[Process, Any]], processes: Processes) -> None:
         """Find where pages may be."""
         self._spots, self._blind = [], ""
         try:
@@ -239,7 +234,7 @@ class _Owner(NamedTuple):
 class _Holders:
     """Who holds a GPU and listens. To find whose a socket is takes milliseconds, so that is done once."""
 
-    def __init__(self, place: "SensePaths") -> None:
+    def __init__(self, place: SensePaths) -> None:
         self._proc = place.proc
         self._device = f"{place.dev}/nvidia"
         self._owners: dict[int, _Owner] = {}  # by socket
@@ -249,7 +244,7 @@ class _Holders:
         inodes = {row.inode for row in rows}
         self._owners = {inode: owner for inode, owner in self._owners.items() if inode in inodes}
 
-    def listens(self, now: float, row: Listener, processes: "Processes") -> bool:
+    def listens(self, now: float, row: Listener, processes: Processes) -> bool:
         """Whether who listens there, or a process below, holds a GPU."""
         owner = self._owners.get(row.inode)
         if owner is None:
@@ -261,7 +256,7 @@ class _Holders:
         self._owners[row.inode] = owner._replace(held=held, again=now + AGAIN_SECONDS)
         return held
 
-    def _owner_of(self, row: Listener, processes: "Processes") -> int:
+    def _owner_of(self, row: Listener, processes: Processes) -> int:
         pids = sorted(process.pid for process in processes.all() if process.uid == row.uid)
         end = time.thread_time() + SECONDS
         for pid in pids:
@@ -299,7 +294,7 @@ def _candidates(process: Process, ports: tuple[int, ...], rows: list[Listener], 
     return sorted([row for row in reached if row.inode in own], key=lambda row: row.port)[:PORTS]
 
 
-def _may_be_server(process: Process, _processes: "Processes") -> bool:
+def _may_be_server(process: Process, _processes: Processes) -> bool:
     return process.name.startswith(PROGRAMS)
 
 

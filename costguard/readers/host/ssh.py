@@ -7,22 +7,16 @@ Sources: proc_pid_io(5) (``rchar``, ``wchar``: sshd reads and writes its sockets
 """
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from costguard.readers.host.editor_window import EditorWindow
-from costguard.readers.host.processes import Process
+from costguard.readers.host.processes import Process, Processes
 from costguard.readers.host.rates import LONGEST, Counter, Level
-from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Sight
+from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Moment, SensePaths, Sight
 from costguard.readers.host.table import FirstReadable
 from costguard.readers.host.text import amount, duration, read
 from costguard.readers.host.users import Users
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Moment, SensePaths
 
 DAEMONS = ("sshd", "sshd-session", "dropbear", "tailscaled")
 """A session is a process of these names below another one."""
@@ -147,7 +141,7 @@ class _Group:
 class Ssh:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
+    def __init__(self, settings: Mapping[str, Any], place: SensePaths) -> None:
         self._proc, self._users = place.proc, Users(place)
         self._quiet_for = float(settings["quiet_for"])
         self._session, self._editor = float(settings["session"]), float(settings["editor"])
@@ -161,7 +155,7 @@ class Ssh:
         self._first = 0  # which group has its turn first
         self.rests_until = 0.0
 
-    def look(self, now: "Moment", processes: "Processes") -> Sight:
+    def look(self, now: Moment, processes: Processes) -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         if processes.edition != self._edition:
             self._sort(processes)
@@ -222,7 +216,7 @@ class Ssh:
             found += [group for group in (*groups[first:], *groups[:first]) if len(group.meters) > depth]
         return found[:READS]
 
-    def _sort(self, processes: "Processes") -> None:
+    def _sort(self, processes: Processes) -> None:
         """Find the sessions, and the processes of editors."""
         self._hidden = {pid for pid in self._hidden if processes.get(pid)}
         self._find_editors(processes)
@@ -261,7 +255,7 @@ class Ssh:
             self._groups[key] = _Group(who, what, limit, above, self._quiet_for, user)
         return key
 
-    def _above(self, process: Process, processes: "Processes") -> str:
+    def _above(self, process: Process, processes: Processes) -> str:
         """The group of the editor below which a process runs; empty where a terminal is between them."""
         one: Process | None = process
         while one is not None and one.terminal == 0:
@@ -271,14 +265,14 @@ class Ssh:
             one = processes.get(one.parent)
         return ""
 
-    def _find_sessions(self, processes: "Processes") -> list[Process]:
+    def _find_sessions(self, processes: Processes) -> list[Process]:
         """The process of each session that moves its bytes: the last one of the daemon's, which is its user's."""
         daemons = {process.pid: process for process in processes.named(*DAEMONS)}
         inner = {process.parent for process in daemons.values()}
         found = [one for one in daemons.values() if one.parent in daemons and one.pid not in inner]
         return found + processes.named(*ALONE)
 
-    def _find_editors(self, processes: "Processes") -> None:
+    def _find_editors(self, processes: Processes) -> None:
         """Look at the program of each process that is new."""
         for process in processes.changed(self._edition):
             self._judge(process)

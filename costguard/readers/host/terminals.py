@@ -5,20 +5,15 @@ system is mounted; its modification time moves with output. Source: Linux, drive
 """
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
-from costguard.readers.host.sense import NEVER, Activity, Sight
+from costguard.readers.host.processes import Process, Processes
+from costguard.readers.host.sense import NEVER, Activity, Moment, SensePaths, Sight
 from costguard.readers.host.text import duration, read, several
 from costguard.readers.host.users import Users
 
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from costguard.readers.host.processes import Process, Processes
-    from costguard.readers.host.sense import Moment, SensePaths
-
-    _Marks = tuple[int, float, float]
+_Marks = tuple[int, float, float]
 
 _PSEUDO = range(136, 144)
 """Major numbers of the terminals of ssh, tmux and their like."""
@@ -60,7 +55,7 @@ class _Terminal:
 class Terminals:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
+    def __init__(self, settings: Mapping[str, Any], place: SensePaths) -> None:
         self._place = place
         self._quiet_for = float(settings["quiet_for"])
         self._count, self._ignore = frozenset(settings["users"]), frozenset(settings["ignore_users"])
@@ -75,7 +70,7 @@ class Terminals:
         self._sight = NO_TERMINAL
         self.rests_until = 0.0
 
-    def look(self, now: "Moment", processes: "Processes") -> Sight:
+    def look(self, now: Moment, processes: Processes) -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         if processes.edition != self._edition:
             self._sort(processes)
@@ -89,7 +84,7 @@ class Terminals:
         self._sight = self._look(now, processes)
         return self._sight
 
-    def _sort(self, processes: "Processes") -> None:
+    def _sort(self, processes: Processes) -> None:
         """Take the sessions among the processes that are new."""
         for process in processes.changed(self._edition):
             if _is_session(process):
@@ -97,7 +92,7 @@ class Terminals:
         self._sessions = {pid: one for pid, one in self._sessions.items() if processes.get(pid) is one}
         self._edition = processes.edition
 
-    def _nothing_happened(self, now: "Moment") -> bool:
+    def _nothing_happened(self, now: Moment) -> bool:
         """Whether no terminal was read from since the last look, made anew or given to another user, and nobody lapses."""
         if not self._watched or now.boot > self._lapses:
             return False
@@ -111,7 +106,7 @@ class Terminals:
         self._looked = now.boot
         return True
 
-    def _look(self, now: "Moment", processes: "Processes") -> Sight:
+    def _look(self, now: Moment, processes: Processes) -> Sight:
         """Look at each terminal."""
         found: dict[tuple[int, int, int], _Terminal] = {}
         active: dict[str, Activity] = {}
@@ -146,11 +141,11 @@ class Terminals:
         seen = f"{several(count, 'terminal')}, {'not' if count == 1 else 'none'} used" if count else NO_TERMINAL.seen
         return Sight(tuple(active.values()), "; ".join(sorted(troubles)), seen)
 
-    def _path(self, process: "Process", path: str, device: os.stat_result) -> str:
+    def _path(self, process: Process, path: str, device: os.stat_result) -> str:
         """Where it is looked at next: by its name, which is quicker than by the process, where it is one of this machine's own."""
         return f"{self._place.dev}/{_name(process.terminal)}" if device.st_dev == self._here else path
 
-    def _device(self, process: "Process") -> "tuple[()] | tuple[str, os.stat_result] | None":
+    def _device(self, process: Process) -> tuple[()] | tuple[str, os.stat_result] | None:
         """The terminal of a session and its path, by the file that its first process has open, wherever that is mounted.
 
         Empty when the session has ended, or has let go of its terminal; None when it cannot be looked at.
@@ -167,7 +162,7 @@ class Terminals:
                 return f"{folder}/fd/{name}", device
         return () if _has_ended(folder) else self._by_name(process)
 
-    def _by_name(self, process: "Process") -> "tuple[()] | tuple[str, os.stat_result]":
+    def _by_name(self, process: Process) -> tuple[()] | tuple[str, os.stat_result]:
         """The same by the name that this machine has for the device; empty where it has none."""
         path = f"{self._place.dev}/{_name(process.terminal)}"
         try:
@@ -176,7 +171,7 @@ class Terminals:
             return ()
         return (path, device) if device.st_rdev == _device_number(process.terminal) else ()
 
-    def _devices(self) -> "list[tuple[str, os.stat_result]]":
+    def _devices(self) -> list[tuple[str, os.stat_result]]:
         """All pseudo terminals, for when processes do not tell which are in use."""
         found = []
         try:
@@ -192,7 +187,7 @@ class Terminals:
         return found
 
     def _follow(
-        self, key: tuple[int, int, int], device: os.stat_result, process: "Process | None", now: "Moment"
+        self, key: tuple[int, int, int], device: os.stat_result, process: Process | None, now: Moment
     ) -> _Terminal:
         """What happened on a terminal since the last look. Dates only say that something did, but for the very first look."""
         terminal = self._known.get(key) if self._known is not None else None
@@ -208,7 +203,7 @@ class Terminals:
             terminal.used(now.boot - age, "typed", self._quiet_for)
         return terminal
 
-    def _is_interactive(self, process: "Process") -> bool:
+    def _is_interactive(self, process: Process) -> bool:
         """Whether a person may sit there: a shell, and none that was started to run one command."""
         if process.name not in _SHELLS:
             return False
@@ -230,8 +225,8 @@ class Terminals:
         active: dict[str, Activity],
         terminal: _Terminal,
         device: os.stat_result,
-        process: "Process | None",
-        now: "Moment",
+        process: Process | None,
+        now: Moment,
         name: str = "",
     ) -> None:
         """Add what goes on there, if its user counts."""
@@ -250,12 +245,12 @@ class Terminals:
             active[who] = one
 
 
-def _marks(device: os.stat_result) -> "_Marks":
+def _marks(device: os.stat_result) -> _Marks:
     """What is another one once somebody has typed, or the terminal was made anew; not so with output."""
     return device.st_rdev, device.st_atime, device.st_ctime
 
 
-def _is_session(process: "Process") -> bool:
+def _is_session(process: Process) -> bool:
     """Whether it is the first process of a session that has a terminal, and somebody may be there."""
     return process.terminal != 0 and process.pid == process.session and process.name not in _NOBODY
 

@@ -6,26 +6,21 @@ pages: what was written and has not reached the disk yet).
 """
 
 import os
+from collections.abc import Mapping
+from typing import Any
 
 from costguard.readers.host.culprit import Culprit
 from costguard.readers.host.fabric import Fabric
 from costguard.readers.host.interfaces import Interfaces
+from costguard.readers.host.processes import Processes
 from costguard.readers.host.rates import LONGEST, SHORTEST, Counter, Level
-from costguard.readers.host.sense import NOT_YET, Activity, Sight
+from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight
 from costguard.readers.host.table import FirstReadable
 from costguard.readers.host.text import amount, duration
 from costguard.readers.host.upkeep import Upkeep
 from costguard.readers.host.users import Users
 
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from typing import Any
-
-    from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import Moment, SensePaths
-
-    _Rates = tuple[float | None, float | None]  # over the whole time, and the lowest one of a part of it
+_Rates = tuple[float | None, float | None]  # over the whole time, and the lowest one of a part of it
 
 _WHAT = {
     "received": ("the network", "received more than"),
@@ -45,7 +40,7 @@ QUIET = Sight(seen="network and disks are quiet")
 class Traffic:
     """See the module."""
 
-    def __init__(self, settings: "Mapping[str, Any]", place: "SensePaths") -> None:
+    def __init__(self, settings: Mapping[str, Any], place: SensePaths) -> None:
         self._quiet_for = float(settings["quiet_for"])
         network, disk = float(settings["network"]), float(settings["disk"])
         self._above = {"received": network, "sent": network, "read": disk, "written": disk, "fabric": network}
@@ -65,7 +60,7 @@ class Traffic:
         """When `between` should be called; a look may come before that."""
         self.rests_until = 0.0
 
-    def look(self, now: "Moment", processes: "Processes") -> Sight:
+    def look(self, now: Moment, processes: Processes) -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
         if now.boot - self._looked >= SHORTEST:
             self._measure(now, processes)
@@ -74,7 +69,7 @@ class Traffic:
         self.rests_until = 0.0 if active else self._looked + SHORTEST
         return Sight(tuple(active), self._unknown, QUIET.seen) if active or self._unknown else QUIET
 
-    def between(self, now: "Moment") -> None:
+    def between(self, now: Moment) -> None:
         """Read the counters half-way to the next look, so that a burst which lies in two looks is known as one."""
         self.wakes = float("inf")
         try:
@@ -89,7 +84,7 @@ class Traffic:
         for counter, value in ((self._read, read_in), (self._out, out), (self._dirty, dirty)):
             counter.mark(value, now.boot)
 
-    def _measure(self, moment: "Moment", processes: "Processes") -> None:
+    def _measure(self, moment: Moment, processes: Processes) -> None:
         now = moment.boot
         began = max(self._looked, now - LONGEST)
         self._looked = now
@@ -118,7 +113,7 @@ class Traffic:
             self._names[kind] = self._culprit.found(kind, rates[kind][0] or 0.0, now, processes)
         self._culprit.watch(begun, now, processes)
 
-    def _network(self, now: float, troubles: list[str]) -> "dict[str, _Rates]":
+    def _network(self, now: float, troubles: list[str]) -> dict[str, _Rates]:
         try:
             moved = self._interfaces.read()
         except (OSError, ValueError) as error:
@@ -135,7 +130,7 @@ class Traffic:
             found[kind] = (rates[0] if one else _sum(rates)), least
         return found
 
-    def _disks(self, now: float, troubles: list[str]) -> "dict[str, _Rates]":
+    def _disks(self, now: float, troubles: list[str]) -> dict[str, _Rates]:
         try:
             read_in, out, dirty = self._disk_counters()
         except (OSError, ValueError) as error:
@@ -171,7 +166,7 @@ class Traffic:
         return Activity(who or part, what, level.since, level.last, lets_go, user)
 
 
-def _sum(rates: "list[float | None]") -> float | None:
+def _sum(rates: list[float | None]) -> float | None:
     """All that is known of them, None while nothing is known of any."""
     known = [rate for rate in rates if rate is not None]
     return sum(known) if known or not rates else None

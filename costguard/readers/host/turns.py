@@ -1,14 +1,12 @@
 """Turns: where a look takes a few of many, no user's crowd keeps it from another user's."""
 
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from typing import TypeVar
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
-    One = TypeVar("One")
+One = TypeVar("One")
 
 
-def by_turns(found: "Iterable[One]", user: "Callable[[One], int]") -> "list[One]":
+def by_turns(found: Iterable[One], user: Callable[[One], int]) -> list[One]:
     """One of each user, in their order, then another one of each, and so on."""
     taken: dict[int, int] = {}
     places: list[tuple[int, int, One]] = []

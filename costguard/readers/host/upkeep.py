@@ -5,15 +5,10 @@ there. For an hour at most: whatever takes longer may be anything.
 """
 
 import os
+from collections.abc import Iterable
 
-from costguard.readers.host.processes import Process
-
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from costguard.readers.host.processes import Processes
-    from costguard.readers.host.sense import SensePaths
+from costguard.readers.host.processes import Process, Processes
+from costguard.readers.host.sense import SensePaths
 
 PROGRAMS = (
     "unattended-upgr", "apt.systemd.dai", "dnf-automatic", "yum-cron", "packagekitd", "logrotate", "savelog", "updatedb",
@@ -30,13 +25,13 @@ _TICKS = 100  # a second; USER_HZ is 100 on every architecture with an NVIDIA dr
 class Upkeep:
     """The programs of upkeep that run. ``more``: names that the owner has added, of any user."""
 
-    def __init__(self, more: "Iterable[str]", place: "SensePaths") -> None:
+    def __init__(self, more: Iterable[str], place: SensePaths) -> None:
         self._proc = place.proc
         self._more = tuple(more)
         self._edition = -1
         self._running: list[Process] = []
 
-    def runs(self, processes: "Processes", now: float) -> bool:
+    def runs(self, processes: Processes, now: float) -> bool:
         """Whether one runs that has not done so for long."""
         if processes.edition != self._edition:
             self._edition = processes.edition

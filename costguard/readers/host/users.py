@@ -1,8 +1,6 @@
 """Names of users, without asking a directory service: that may take long, and this process must never wait."""
 
-TYPE_CHECKING = False  # importing typing again costs nothing, but this is how readers are written
-if TYPE_CHECKING:
-    from costguard.readers.host.sense import SensePaths
+from costguard.readers.host.sense import SensePaths
 
 _PASSWD_BYTES = 1 << 20
 
@@ -10,7 +8,7 @@ _PASSWD_BYTES = 1 << 20
 class Users:
     """Names by user id: from the file of users, else from systemd's list of those who are logged in."""
 
-    def __init__(self, place: "SensePaths") -> None:
+    def __init__(self, place: SensePaths) -> None:
         self._place = place
         self._names: dict[int, str] = {}
 

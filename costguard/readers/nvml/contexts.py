@@ -1,13 +1,10 @@
 """Which processes hold a GPU, and which of them use it: by number, as the driver lists them."""
 
 from costguard.readers.nvml.codes import ABSENT, NOT_FOUND, SUCCESS, words
+from costguard.readers.nvml.library import Handle, Nvml
 
-TYPE_CHECKING = False  # importing typing would cost this process memory for good
-if TYPE_CHECKING:
-    from costguard.readers.nvml.library import Handle, Nvml
-
-    Held = tuple[list[int] | None, list[int] | None, str]
-    """Who has a context, who used the GPU since the last question; None: not known, and why the first is not."""
+Held = tuple[list[int] | None, list[int] | None, str]
+"""Who has a context, who used the GPU since the last question; None: not known, and why the first is not."""
 
 _NEEDED, _OPTIONAL = "Compute", ("Graphics", "MPSCompute")  # lists of contexts; a card for servers may have no others
 
@@ -15,11 +12,11 @@ _NEEDED, _OPTIONAL = "Compute", ("Graphics", "MPSCompute")  # lists of contexts;
 class Contexts:
     """Those of one GPU."""
 
-    def __init__(self, nvml: "Nvml", handle: "Handle") -> None:
+    def __init__(self, nvml: Nvml, handle: Handle) -> None:
         self._nvml, self._handle = nvml, handle
         self._since = 0  # newest sample of use that was seen
 
-    def read(self) -> "Held":
+    def read(self) -> Held:
         """Both lists now."""
         if self._nvml.mig(self._handle) == (SUCCESS, 1):
             return None, None, "it is divided (MIG)"

@@ -5,13 +5,11 @@ hold the GPU, and all who used it since the last look, must bear it: one who can
 """
 
 import os
+from typing import TYPE_CHECKING, Any
 
 from costguard.background import BACKGROUND, INITIAL_NAMESPACE, mark_on
 
-TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:
-    from typing import Any
-
     from costguard.readers.nvml.contexts import Held
 
 REMEMBERED_SECONDS = 60.0
@@ -29,7 +27,7 @@ class Fillers:
         except OSError:
             self._usable = False
 
-    def judged(self, row: "list[Any]", held: "Held", now: float) -> "list[Any]":
+    def judged(self, row: list[Any], held: "Held", now: float) -> list[Any]:
         """The row of a reading with what background work alone did left out of it."""
         key, load, signs, covers, evidence = row
         pids, users, why = held

@@ -1,11 +1,7 @@
 """What a GPU counts of its own activity (GPM, Hopper and later): means over the whole time between two reads."""
 
 from costguard.readers.nvml.codes import DROPPED, INVALID_ARGUMENT, NO_PERMISSION, SUCCESS, NvmlError, words
-from costguard.readers.nvml.library import Nvml
-
-TYPE_CHECKING = False  # importing typing would cost this process memory for good
-if TYPE_CHECKING:
-    from costguard.readers.nvml.library import Handle
+from costguard.readers.nvml.library import Handle, Nvml
 
 SM_FLOOR = 2.0
 """Percent of streaming multiprocessors that had work, from which that is a sign of work."""
@@ -43,7 +39,7 @@ _ABSURD = 1e8  # MiB/s
 class Gpm:
     """The counters of one GPU, or of one MIG ``instance`` of it."""
 
-    def __init__(self, nvml: Nvml, handle: "Handle", instance: int | None = None) -> None:
+    def __init__(self, nvml: Nvml, handle: Handle, instance: int | None = None) -> None:
         self._nvml = nvml
         self._handle = handle
         self._instance = instance

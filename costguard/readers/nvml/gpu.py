@@ -1,25 +1,23 @@
 """One GPU: from NVML's answers to a reading with evidence, or unknown with a reason."""
 
+from collections.abc import Callable
 from operator import sub
+from typing import TYPE_CHECKING
 
 from costguard.readers.nvml import ghost, hung
 from costguard.readers.nvml.codes import ABSENT, DROPPED, NOT_FOUND, SUCCESS, NvmlError
 from costguard.readers.nvml.ghost import Ghost
 from costguard.readers.nvml.gpm import Gpm
 from costguard.readers.nvml.hung import Hung
+from costguard.readers.nvml.idle_power import Scene
 from costguard.readers.nvml.learnt import Learnt
-from costguard.readers.nvml.library import ENGINES, Nvml
+from costguard.readers.nvml.library import ENGINES, Engines, Handle, Nvml
 from costguard.readers.nvml.mig import Divided
 from costguard.readers.nvml.power import Power, PowerMeter
 from costguard.readers.nvml.traffic import BytesMoved, ProcessUse
 
-TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from costguard.readers.nvml.contexts import Contexts, Held
-    from costguard.readers.nvml.idle_power import Scene
-    from costguard.readers.nvml.library import Engines, Handle
 
 RING_SECONDS = 14.0
 """How far back the driver's ring of samples surely reaches: 71 samples, one each 0.2 s, on an H100 with driver 580; others have more."""
@@ -51,9 +49,8 @@ _ENGINES = tuple(range(len(ENGINES)))
 Reading = tuple[float, list[str], float, str]
 """Load 0 to 1, signs of work, seconds covered, evidence."""
 
-if TYPE_CHECKING:
-    Use = str | tuple[str, float, int]
-    """What is said of the GPU use: words, or how to make them."""
+Use = str | tuple[str, float, int]
+"""What is said of the GPU use: words, or how to make them."""
 
 
 class UnreadableError(Exception):
@@ -65,7 +62,7 @@ class IdleReading:
 
     __slots__ = ("activity", "evidence", "least", "memory", "most", "plain", "reading")
 
-    def __init__(self, reading: Reading, evidence: "Use", activity: str, memory: int | None, *, plain: bool) -> None:
+    def __init__(self, reading: Reading, evidence: Use, activity: str, memory: int | None, *, plain: bool) -> None:
         self.reading, self.evidence, self.activity, self.memory = reading, evidence, activity, memory
         self.plain, self.least, self.most = plain, reading[2] / _LATE, min(reading[2] * _LATE, RING_SECONDS)
 
@@ -93,7 +90,7 @@ class Gpu:
     def __init__(
         self,
         nvml: Nvml,
-        handle: "Handle",
+        handle: Handle,
         old_counter: tuple[float, int] | None = None,
         learnt: Learnt | None = None,
         share: float = 1.0,
@@ -345,7 +342,7 @@ class Gpu:
         self._remember(reading, evidence, percent, other, now, quiet=quiet)
         return reading
 
-    def _remember(self, reading: Reading, use: "Use", percent: float, other: int, now: float, *, quiet: bool) -> None:
+    def _remember(self, reading: Reading, use: Use, percent: float, other: int, now: float, *, quiet: bool) -> None:
         """Keep that by which the next reading may be found to be the same; ``other``: percent of the busiest other engine."""
         plain = self._divided is None and "samples" not in self._unsupported
         self._calm = IdleReading(reading, use, self._gpm.words, self._memory, plain=plain) if quiet else None
@@ -363,13 +360,13 @@ class Gpu:
             self._look_at_memory()
         return power
 
-    def _words(self, use: "Use", power: str) -> str:
+    def _words(self, use: Use, power: str) -> str:
         activity = self._gpm.words if self._divided is None else ""
         memory = "" if self._memory is None else f"{self._memory >> 20} MiB in use"
         notes = (_said(use), activity, power, self.meter.holders(), memory, self._gpm.note)
         return ", ".join(filter(None, notes))
 
-    def _same_rest(self, calm: "IdleReading", covers: float, evidence: "Use") -> bool:
+    def _same_rest(self, calm: IdleReading, covers: float, evidence: Use) -> bool:
         """At rest, with a power that says nothing new: whether nothing else does."""
         told = calm.reading[2]
         return (
@@ -422,7 +419,7 @@ class Gpu:
             return ""
         return hung.words(less=less, still=still)
 
-    def _scene(self) -> "Scene | None":
+    def _scene(self) -> Scene | None:
         """Contexts and memory in use where nothing but the power could show work, so that it may be the idle power."""
         meter = self.meter
         still = self._gpm.still if self._gpm.available else meter.nobody and self._empty()
@@ -452,7 +449,7 @@ class Gpu:
             self._signs += self._users.read()
         self._traffic_next = not self._traffic_next
 
-    def _gpu_use(self, now: float) -> "tuple[float, float, Use]":
+    def _gpu_use(self, now: float) -> tuple[float, float, Use]:
         """Highest GPU use since the last read, seconds that it covers without a hole, evidence."""
         if self._divided is not None:
             return self._parts(now, self._divided)
@@ -592,7 +589,7 @@ class Gpu:
         return value
 
 
-def _said(use: "Use") -> str:
+def _said(use: Use) -> str:
     return use if isinstance(use, str) else use[0] % (*use[1:], "" if use[2] == 1 else "s")
 
 
@@ -617,7 +614,7 @@ def _percent(what: str, value: int) -> int:
     return value
 
 
-def _text(what: str, ask: "Callable[[Handle], tuple[int, str]]", handle: "Handle") -> str:
+def _text(what: str, ask: Callable[[Handle], tuple[int, str]], handle: Handle) -> str:
     """A name that is not text betrays a driver whose other answers are garbage too; one that is missing does not."""
     try:
         code, text = ask(handle)

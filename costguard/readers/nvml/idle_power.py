@@ -38,10 +38,8 @@ _LONGEST = 30.0  # seconds between two looks, over which nobody knows what else 
 _NOTHING = (float("inf"), 0.0)
 _MEMORY_NOISE = 16 << 20  # bytes by which the memory in use may vary
 
-TYPE_CHECKING = False  # importing typing would cost this process memory for good
-if TYPE_CHECKING:
-    Scene = tuple[int | None, int | None]
-    """Contexts, and bytes of memory in use; None: not known."""
+Scene = tuple[int | None, int | None]
+"""Contexts, and bytes of memory in use; None: not known."""
 
 
 class IdleLevels:
@@ -106,7 +104,7 @@ class IdleLevels:
             return False
         return 0 < mean <= self.ceiling(HELD)
 
-    def rises(self, now: float, mean: float, state: str, scene: "Scene") -> bool:
+    def rises(self, now: float, mean: float, state: str, scene: Scene) -> bool:
         """A mean above the level while nothing else shows work: whether that has been the idle power for long enough.
 
         ``scene``: contexts and memory in use, which must stay as they are. The lowest mean becomes the level.
@@ -127,7 +125,7 @@ class IdleLevels:
         self._seen = -_LONGEST
 
 
-def _alike(one: "Scene", other: "Scene") -> bool:
+def _alike(one: Scene, other: Scene) -> bool:
     if one[0] != other[0] or one[1] is None or other[1] is None:
         return one == other
     return abs(one[1] - other[1]) < _MEMORY_NOISE

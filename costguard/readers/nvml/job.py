@@ -1,8 +1,6 @@
 """The job of the resident process that reads the GPUs; both ends are here. No import: every one would cost that process memory for good."""
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 
 class NvmlJob:
@@ -30,7 +28,7 @@ class NvmlJob:
         devfs: str = "/dev",
         counters: object = None,
         learnt: object = None,
-        known: "Sequence[str]" = (),
+        known: Sequence[str] = (),
         holders: bool = False,
         sensors: bool = False,
         background_is_idle: bool = False,
@@ -40,7 +38,7 @@ class NvmlJob:
         self.sysfs, self.devfs, self.counters, self.learnt, self.known = sysfs, devfs, counters, learnt, tuple(known)
 
     @classmethod
-    def of(cls, given: "Mapping[str, object]") -> "NvmlJob":
+    def of(cls, given: Mapping[str, object]) -> "NvmlJob":
         """Out of a line's object; what is missing, or makes no sense, is as if nothing had been left."""
         known = given.get("known")
         return cls(

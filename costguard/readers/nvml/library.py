@@ -7,7 +7,9 @@ made once: measured on 8 GPUs that takes a fifth of the CPU time. Numbers and la
 
 import ctypes
 import sys
+from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import Any
 
 from costguard.readers.nvml.codes import (
     DEPRECATED,
@@ -25,17 +27,12 @@ from costguard.readers.nvml.codes import (
     words,
 )
 
-TYPE_CHECKING = False  # importing typing would cost this process memory for good
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
-    Handle = Any
-    """What the binding gives for a GPU: a pointer."""
-    Engines = tuple[Callable[..., int], ...]
+Handle = Any
+"""What the binding gives for a GPU: a pointer."""
+Engines = tuple[Callable[..., int], ...]
 
 
-def _binding() -> "Any":  # noqa: ANN401 # the binding has no types
+def _binding() -> Any:  # noqa: ANN401 # the binding has no types
     """NVIDIA's binding, without `ctypes.util` and `string`: it takes one name from each, and one of these it uses nowhere.
 
     Those modules would bring `subprocess`, `tempfile`, `shutil` and `re` into a process that stays, 2 MB.
@@ -155,11 +152,11 @@ class Nvml:
         count = self._uints[0] if code == SUCCESS else 0
         return (UNKNOWN, 0) if count > _MOST_GPUS else (code, count)
 
-    def open_index(self, index: int) -> "tuple[int, Handle]":
+    def open_index(self, index: int) -> tuple[int, Handle]:
         """The handle of a GPU; None when it cannot be opened."""
         return _ask(pynvml.nvmlDeviceGetHandleByIndex, index)
 
-    def open_address(self, address: str) -> "tuple[int, Handle]":
+    def open_address(self, address: str) -> tuple[int, Handle]:
         """The same by PCI address, in the driver's own spelling (00000000:0A:00.0) or that of sysfs."""
         domain, _, rest = address.partition(":")
         code, handle = _ask(pynvml.nvmlDeviceGetHandleByPciBusId, f"{domain:0>8}:{rest}".upper().encode())
@@ -167,43 +164,43 @@ class Nvml:
             return _ask(pynvml.nvmlDeviceGetHandleByPciBusId, address.encode())
         return code, handle
 
-    def open_uuid(self, uuid: str) -> "tuple[int, Handle]":
+    def open_uuid(self, uuid: str) -> tuple[int, Handle]:
         """The same by UUID."""
         return _ask(pynvml.nvmlDeviceGetHandleByUUID, uuid.encode())
 
-    def same(self, one: "Handle", other: "Handle") -> bool:
+    def same(self, one: Handle, other: Handle) -> bool:
         """Whether two handles are of one GPU."""
         return ctypes.cast(one, ctypes.c_void_p).value == ctypes.cast(other, ctypes.c_void_p).value
 
-    def index(self, handle: "Handle") -> tuple[int, int | None]:
+    def index(self, handle: Handle) -> tuple[int, int | None]:
         """The driver's number of a GPU; not stable across boots."""
         return _ask(pynvml.nvmlDeviceGetIndex, handle)
 
-    def address(self, handle: "Handle") -> tuple[int, str]:
+    def address(self, handle: Handle) -> tuple[int, str]:
         """The PCI address as sysfs writes it."""
         code, pci = _ask(pynvml.nvmlDeviceGetPciInfo, handle)
         return code, f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0" if pci is not None else ""
 
-    def name(self, handle: "Handle") -> tuple[int, str]:
+    def name(self, handle: Handle) -> tuple[int, str]:
         """The product name. Raises UnicodeDecodeError when it is no text."""
         code, name = _ask(pynvml.nvmlDeviceGetName, handle)
         return code, name or ""
 
-    def uuid(self, handle: "Handle") -> tuple[int, str]:
+    def uuid(self, handle: Handle) -> tuple[int, str]:
         """The UUID. Raises UnicodeDecodeError when it is no text."""
         code, uuid = _ask(pynvml.nvmlDeviceGetUUID, handle)
         return code, uuid or ""
 
-    def rates(self, handle: "Handle") -> tuple[int, int]:
+    def rates(self, handle: Handle) -> tuple[int, int]:
         """Percent of the driver's last sampling period (1/6 to 1 s) in which a kernel ran."""
         return self._rates(handle, self._at), self._uints[0]
 
-    def engines(self, handle: "Handle", numbers: "Sequence[int]") -> list[tuple[int, int]]:
+    def engines(self, handle: Handle, numbers: Sequence[int]) -> list[tuple[int, int]]:
         """Percent for some of ENGINES, each with its own code."""
         uints, at, period, functions = self._uints, self._at, self._at_1, self._engines
         return [(functions[number](handle, at, period), uints[0]) for number in numbers]
 
-    def engines_below(self, handle: "Handle", engines: "Engines", most: float) -> bool:
+    def engines_below(self, handle: Handle, engines: Engines, most: float) -> bool:
         """Whether all of these say that they were used for so much at most."""
         uints, at, period = self._uints, self._at, self._at_1
         for engine in engines:  # noqa: SIM110 - a generator costs more, and this is asked in every tick
@@ -211,25 +208,25 @@ class Nvml:
                 return False
         return True
 
-    def energy(self, handle: "Handle") -> tuple[int, int]:
+    def energy(self, handle: Handle) -> tuple[int, int]:
         """Millijoules since the driver was loaded."""
         return self._energy(handle, self._at_long), self._long.value
 
-    def power(self, handle: "Handle") -> tuple[int, int]:
+    def power(self, handle: Handle) -> tuple[int, int]:
         """Milliwatts now."""
         return _ask(pynvml.nvmlDeviceGetPowerUsage, handle)
 
-    def temperature(self, handle: "Handle") -> tuple[int, int]:
+    def temperature(self, handle: Handle) -> tuple[int, int]:
         """Degrees Celsius of the GPU itself."""
         code = self._temperature(handle, 0, self._at)
         return code, self._uints[0]
 
-    def power_limits(self, handle: "Handle") -> list[tuple[int, int]]:
+    def power_limits(self, handle: Handle) -> list[tuple[int, int]]:
         """Milliwatts that the board may draw: as it is enforced now, and by the board itself."""
         functions = pynvml.nvmlDeviceGetEnforcedPowerLimit, pynvml.nvmlDeviceGetPowerManagementDefaultLimit
         return [(code, limit or 0) for code, limit in (_ask(function, handle) for function in functions)]
 
-    def memory_used(self, handle: "Handle") -> tuple[int, int]:
+    def memory_used(self, handle: Handle) -> tuple[int, int]:
         """Bytes of GPU memory in use, what the driver reserves for itself left out where it tells that apart."""
         self._memory[0] = _MEMORY_VERSION
         code = self._memory_info(handle, self._memory)
@@ -238,12 +235,12 @@ class Nvml:
         code = self._old_memory_info(handle, self._memory)
         return code, self._memory[2] if code == SUCCESS else 0
 
-    def mig(self, handle: "Handle") -> tuple[int, int]:
+    def mig(self, handle: Handle) -> tuple[int, int]:
         """1 when the GPU is divided into MIG instances."""
         code, modes = _ask(pynvml.nvmlDeviceGetMigMode, handle)
         return code, modes[0] if modes else 0
 
-    def instances(self, handle: "Handle") -> tuple[int, list[int]]:
+    def instances(self, handle: Handle) -> tuple[int, list[int]]:
         """The numbers of the MIG GPU instances that can be seen."""
         code, most = _ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle)
         found = set()
@@ -258,7 +255,7 @@ class Nvml:
             found.add(number)
         return (SUCCESS if code == NOT_FOUND else code), sorted(found)
 
-    def processes(self, kind: str, handle: "Handle") -> tuple[int, int]:
+    def processes(self, kind: str, handle: Handle) -> tuple[int, int]:
         """How many contexts there are: Compute, Graphics or MPSCompute."""
         code = FUNCTION_NOT_FOUND
         for function in self._contexts[kind]:
@@ -272,7 +269,7 @@ class Nvml:
             code = UNKNOWN
         return code, self._uints[0] if code == SUCCESS else 0
 
-    def context_pids(self, kind: str, handle: "Handle") -> tuple[int, list[int]]:
+    def context_pids(self, kind: str, handle: Handle) -> tuple[int, list[int]]:
         """The process of each context; INSUFFICIENT_SIZE where there are more than anybody needs to know."""
         listed, code = (_Q * (_CONTEXT_WORDS * _PIDS_ROOM))(), FUNCTION_NOT_FOUND
         entry = _CONTEXT_WORDS
@@ -285,7 +282,7 @@ class Nvml:
             code = UNKNOWN
         return code, [listed[entry * at] & 0xFFFFFFFF for at in range(self._uints[0])] if code == SUCCESS else []
 
-    def process_use(self, handle: "Handle", since: int) -> tuple[int, list[tuple[int, int, list[int]]]]:
+    def process_use(self, handle: Handle, since: int) -> tuple[int, list[tuple[int, int, list[int]]]]:
         """Use by process newer than ``since``: process id, time in microseconds, percents (SM, memory, encoder, decoder)."""
         self._uints[0] = self._process_room
         code = self._process_use(handle, self._process_list, self._at, _Q(since))
@@ -299,7 +296,7 @@ class Nvml:
         rows = [words[at : at + 8] for at in range(0, len(words), 8)]
         return code, [(row[0], row[2] | row[3] << 32, row[4:]) for row in rows]
 
-    def counters(self, handle: "Handle", fields: "Counters") -> tuple[int, list[tuple[int, int, int]]]:
+    def counters(self, handle: Handle, fields: "Counters") -> tuple[int, list[tuple[int, int, int]]]:
         """Byte counters: for each field its own code, its value and the number of bits after which it wraps."""
         code = self._fields(handle, len(fields), fields)
         if code != SUCCESS:
@@ -311,30 +308,28 @@ class Nvml:
             found.append((own or (SUCCESS if bits else NOT_SUPPORTED), fields.words[at + 4] & ((1 << bits) - 1), bits))
         return code, found
 
-    def gpm_supported(self, handle: "Handle") -> tuple[int, bool]:
+    def gpm_supported(self, handle: Handle) -> tuple[int, bool]:
         """Whether the GPU counts its own activity (GPM: Hopper and later)."""
         self._uints[0], self._uints[1] = _GPM_VERSION, 0
         code = self._gpm_support(handle, self._at)
         return code, code == SUCCESS and bool(self._uints[1])
 
-    def gpm_buffer(self) -> "tuple[int, Handle]":
+    def gpm_buffer(self) -> tuple[int, Handle]:
         """Room for one GPM sample; to be given back."""
         code, buffer = _ask(pynvml.nvmlGpmSampleAlloc)
         return code, ctypes.cast(buffer, ctypes.c_void_p) if buffer is not None else None
 
-    def gpm_give_back(self, buffer: "Handle") -> None:
+    def gpm_give_back(self, buffer: Handle) -> None:
         """The end of `gpm_buffer`."""
         _ask(pynvml.nvmlGpmSampleFree, buffer)
 
-    def gpm_sample(self, handle: "Handle", instance: int | None, buffer: "Handle") -> int:
+    def gpm_sample(self, handle: Handle, instance: int | None, buffer: Handle) -> int:
         """Take a sample of a GPU, or of one MIG instance of it."""
         if instance is None:
             return self._gpm_sample(handle, buffer)
         return self._gpm_mig_sample(handle, ctypes.c_uint(instance), buffer)
 
-    def gpm_metrics(
-        self, first: "Handle", second: "Handle", metrics: tuple[int, ...]
-    ) -> tuple[int, list[float | None]]:
+    def gpm_metrics(self, first: Handle, second: Handle, metrics: tuple[int, ...]) -> tuple[int, list[float | None]]:
         """The means of metrics between two samples, at least 0.1 s apart; None for one that is not given."""
         words, values = self._gpm_words, self._gpm_values
         words[0] = _GPM_VERSION | len(metrics) << 32
@@ -345,7 +340,7 @@ class Nvml:
         ends = range(3, 3 + 5 * len(metrics), 5)
         return code, [None if words[at] >> 32 or code else values[at + 1] for at in ends]
 
-    def samples(self, handle: "Handle", since: int) -> tuple[int, list[int], "list[int] | list[float]"]:
+    def samples(self, handle: Handle, since: int) -> tuple[int, list[int], list[int] | list[float]]:
         """Utilisation samples newer than ``since``: their times in microseconds (of no known clock) and percents."""
         kind, count = self._at, self._at_1
         self._uints[1] = self._room
@@ -364,7 +359,7 @@ class Nvml:
         values, first, step = self._layouts.get(self._uints[0], self._layouts[_WIDEST])
         return code, self._stamps[: 2 * got : 2].tolist(), values[first : step * got : step].tolist()
 
-    def samples_at_rest(self, handle: "Handle", since: int, engines: "Engines", dry: bool) -> int | None:
+    def samples_at_rest(self, handle: Handle, since: int, engines: Engines, dry: bool) -> int | None:
         """The time of the newest sample, where all samples newer than ``since`` and the engines are zero.
 
         ``since`` itself when the ring ran dry, and ``dry`` or the use at this moment says that nothing ran. None where any
@@ -388,7 +383,7 @@ class Nvml:
                 return None
         return newest
 
-    def engine_calls(self, numbers: "Sequence[int]") -> "Engines":
+    def engine_calls(self, numbers: Sequence[int]) -> Engines:
         """Some of ENGINES as `rest` takes them."""
         return tuple([self._engines[number] for number in numbers])
 
@@ -435,7 +430,7 @@ def _load() -> None:
             return
 
 
-def _ask(function: "Callable[..., Any]", *arguments: object) -> "tuple[int, Any]":
+def _ask(function: Callable[..., Any], *arguments: object) -> tuple[int, Any]:
     """Call the binding: (0, value), or (code, None)."""
     try:
         return SUCCESS, function(*arguments)
@@ -450,7 +445,7 @@ def _code(error: Exception) -> int:
     return int(error.value) if isinstance(error, pynvml.NVMLError) else UNKNOWN
 
 
-def _lists(kind: str) -> "tuple[Callable[..., int], ...]":
+def _lists(kind: str) -> tuple[Callable[..., int], ...]:
     """The versions of a list of contexts that the library has, the newest first; entries grew in version 2."""
     name = f"nvmlDeviceGet{kind}RunningProcesses"
     return tuple(_function(f"{name}{version}") for version in ("_v3", "_v2", ""))
@@ -460,7 +455,7 @@ def _missing(*_arguments: object) -> int:
     return FUNCTION_NOT_FOUND
 
 
-def _function(name: str) -> "Callable[..., int]":
+def _function(name: str) -> Callable[..., int]:
     """A function of the library that the binding loaded, called without its checks."""
     try:
         function = pynvml.nvmlLib[name]

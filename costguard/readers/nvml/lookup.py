@@ -1,13 +1,9 @@
 """Which GPU of the driver is which: by PCI address, else by UUID, else by its number in the driver's list."""
 
+from collections.abc import Iterable, Iterator
+
 from costguard.readers.nvml.codes import ABSENT, INVALID_ARGUMENT, NOT_FOUND, SUCCESS
-from costguard.readers.nvml.library import Nvml
-
-TYPE_CHECKING = False  # importing typing would cost this process memory for good
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from costguard.readers.nvml.library import Handle
+from costguard.readers.nvml.library import Handle, Nvml
 
 _PLACE = "index:"
 
@@ -18,8 +14,8 @@ def place(index: int) -> str:
 
 
 def listed(
-    nvml: Nvml, count: int, expected: "Iterable[str]", known: "Iterable[str]"
-) -> "Iterator[tuple[int, int, str, Handle]]":
+    nvml: Nvml, count: int, expected: Iterable[str], known: Iterable[str]
+) -> Iterator[tuple[int, int, str, Handle]]:
     """Every GPU of the driver's list: number, code, key and handle; without a key where the code is a failure.
 
     ``expected``: PCI addresses; ``known``: keys that were given before, which a GPU keeps while nobody else has its own.
@@ -37,7 +33,7 @@ def listed(
         yield index, code, key, handle
 
 
-def find(nvml: Nvml, key: str, count: int) -> "tuple[int, Handle]":
+def find(nvml: Nvml, key: str, count: int) -> tuple[int, Handle]:
     """The handle of the GPU with this key, looked for one by one where the driver does not find it by itself.
 
     Without one: why the driver does not open it, or NOT_FOUND where it says nothing of this GPU.
@@ -60,7 +56,7 @@ def find(nvml: Nvml, key: str, count: int) -> "tuple[int, Handle]":
     return (refused or NOT_FOUND) if unsaid else code, None
 
 
-def _key(nvml: Nvml, index: int, handle: "Handle", expected: "Iterable[str]") -> tuple[int, str]:
+def _key(nvml: Nvml, index: int, handle: Handle, expected: Iterable[str]) -> tuple[int, str]:
     """The key of a GPU; the code of the failure when it has one that could not be had."""
     code, address = nvml.address(handle)
     if code == SUCCESS:
@@ -77,7 +73,7 @@ def _key(nvml: Nvml, index: int, handle: "Handle", expected: "Iterable[str]") ->
     return (SUCCESS, place(index)) if code in (SUCCESS, *ABSENT) else (code, "")
 
 
-def _uuid(nvml: Nvml, handle: "Handle") -> tuple[int, str]:
+def _uuid(nvml: Nvml, handle: Handle) -> tuple[int, str]:
     try:
         return nvml.uuid(handle)
     except UnicodeDecodeError:  # told by the reading: a driver that writes such text is corrupt

@@ -2,11 +2,7 @@
 
 from costguard.readers.nvml.codes import DROPPED, SUCCESS, NvmlError
 from costguard.readers.nvml.gpm import Gpm
-from costguard.readers.nvml.library import Nvml
-
-TYPE_CHECKING = False  # importing typing would cost this process memory for good
-if TYPE_CHECKING:
-    from costguard.readers.nvml.library import Handle
+from costguard.readers.nvml.library import Handle, Nvml
 
 _LOOK_EVERY_SECONDS = 60.0  # seconds between looks at which instances there are
 
@@ -22,7 +18,7 @@ class Divided:
     ``share``: of the time between two looks at which there are, after which the second one is due.
     """
 
-    def __init__(self, nvml: Nvml, handle: "Handle", share: float = 1.0) -> None:
+    def __init__(self, nvml: Nvml, handle: Handle, share: float = 1.0) -> None:
         self._nvml = nvml
         self._handle = handle
         self._share = share
@@ -38,7 +34,7 @@ class Divided:
             part.close()
         self._parts.clear()
 
-    def read(self, now: float, *, whole: bool) -> "tuple[float, float, str] | str":
+    def read(self, now: float, *, whole: bool) -> tuple[float, float, str] | str:
         """Percent of the busiest instance, seconds covered, evidence; or words that say why it is not known.
 
         ``whole``: no instance may wait for its turn. Raises NvmlError when the driver fails.
@@ -60,7 +56,7 @@ class Divided:
             return list(self._parts)
         return sorted(self._parts, key=lambda number: self._asked.get(number, 0.0))[:AT_ONCE]
 
-    def _found(self, *, whole: bool) -> "tuple[float, float, str] | str":
+    def _found(self, *, whole: bool) -> tuple[float, float, str] | str:
         peak, covers, waiting = 0.0, 1e9 if whole else 0.0, ""
         for number, part in self._parts.items():
             if not part.available:

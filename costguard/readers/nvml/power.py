@@ -1,16 +1,11 @@
 """What a GPU draws, from its energy counter, and whether that says that it works."""
 
+from collections.abc import Callable
+
 from costguard.readers.nvml.codes import DROPPED, SUCCESS, NvmlError
-from costguard.readers.nvml.idle_power import IdleLevels
+from costguard.readers.nvml.idle_power import IdleLevels, Scene
 from costguard.readers.nvml.learnt import ABSURD_MW, BARE, HELD, UNSURE, Learnt
-from costguard.readers.nvml.library import Nvml
-
-TYPE_CHECKING = False  # importing typing would cost this process memory for good
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from costguard.readers.nvml.idle_power import Scene
-    from costguard.readers.nvml.library import Handle
+from costguard.readers.nvml.library import Handle, Nvml
 
 _MARGIN_SECONDS = 60.0  # the energy that may be hidden: the margin for so long, a second or two of full load
 _SHORTEST = 0.5  # seconds: the counter moves in steps of up to 0.1 s, so a shorter mean is noise
@@ -40,7 +35,7 @@ class PowerMeter:
     _last: Power  # what was told, where there is an anchor
 
     def __init__(
-        self, nvml: Nvml, handle: "Handle", old_counter: tuple[float, int] | None = None, learnt: Learnt | None = None
+        self, nvml: Nvml, handle: Handle, old_counter: tuple[float, int] | None = None, learnt: Learnt | None = None
     ) -> None:
         self._nvml = nvml
         self._handle = handle
@@ -104,7 +99,7 @@ class PowerMeter:
         if state != self._state() or not self._state_since:
             self._state_since = now
 
-    def read(self, now: float, *, quiet: bool, ring: bool, scene: "Callable[[], Scene | None] | None" = None) -> Power:
+    def read(self, now: float, *, quiet: bool, ring: bool, scene: Callable[[], Scene | None] | None = None) -> Power:
         """Look at the counter. ``quiet``: the load was zero since the last read; ``ring``: samples prove it.
 
         ``scene``: gives memory in use and contexts while nothing but the power could show work. Raises NvmlError
@@ -188,7 +183,7 @@ class PowerMeter:
         self._quiet = low, high
         return max(low, mean - noise), min(high, mean + noise), level
 
-    def _by_moment(self, now: float, quiet: bool, scene: "Callable[[], Scene | None] | None") -> Power:
+    def _by_moment(self, now: float, quiet: bool, scene: Callable[[], Scene | None] | None) -> Power:
         """Without a counter: the power of this moment, which covers nothing."""
         self.waits, self.measured, self.mean, self._band = False, False, None, None
         if not self._momentary:
@@ -202,7 +197,7 @@ class PowerMeter:
         return self._take(power, now, now, quiet, scene)
 
     def _take(
-        self, mean: float, since: float, now: float, quiet: bool, scene: "Callable[[], Scene | None] | None"
+        self, mean: float, since: float, now: float, quiet: bool, scene: Callable[[], Scene | None] | None
     ) -> Power:
         """A power as evidence; one that no board draws (the driver was loaded again, a counter stands) says nothing."""
         self.mean, self.measured, self.waits = None, since < now, False
@@ -215,7 +210,7 @@ class PowerMeter:
         return found
 
     def _judge(
-        self, mean: float, since: float, now: float, quiet: bool, give: "Callable[[], Scene | None] | None"
+        self, mean: float, since: float, now: float, quiet: bool, give: Callable[[], Scene | None] | None
     ) -> Power:
         evidence, levels = f"mean {mean / 1000:.0f} W", self.levels
         surprise = self._surprises(mean)
@@ -277,7 +272,7 @@ class PowerMeter:
         return UNSURE if self.contexts is None else HELD if self.contexts else BARE
 
 
-def _limit(nvml: Nvml, handle: "Handle") -> int:
+def _limit(nvml: Nvml, handle: Handle) -> int:
     """The board's own power limit: an owner may lower the one that is enforced, and its idle power stays what it is."""
     found = [limit for code, limit in nvml.power_limits(handle) if code == SUCCESS and limit < ABSURD_MW]
     return max(found, default=0)

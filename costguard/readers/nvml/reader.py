@@ -28,6 +28,8 @@ import os
 import select
 import sys
 import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from costguard.clocks import boot_clock
 from costguard.parent import end_with_parent
@@ -46,22 +48,16 @@ from costguard.readers.nvml.codes import (
     LibraryMissingError,
     NvmlError,
 )
-from costguard.readers.nvml.gpu import Gpu, UnreadableError
+from costguard.readers.nvml.gpu import Gpu, Reading, UnreadableError
 from costguard.readers.nvml.job import NvmlJob
 from costguard.readers.nvml.learnt import Learnt
-from costguard.readers.nvml.library import Nvml
+from costguard.readers.nvml.library import Handle, Nvml
 from costguard.readers.nvml.lookup import find, listed, place
 from costguard.readers.nvml.pci import Bus
 
-TYPE_CHECKING = False  # importing typing would cost this process memory for good
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any
-
     from costguard.readers.nvml.contexts import Held
     from costguard.readers.nvml.fillers import Fillers
-    from costguard.readers.nvml.gpu import Reading
-    from costguard.readers.nvml.library import Handle
 
 EXIT_FAILED = 3
 
@@ -129,9 +125,9 @@ class Reader:
         sysfs: str = "/sys",
         devfs: str = "/dev",
         counters: object = None,
-        known: "Sequence[str]" = (),
+        known: Sequence[str] = (),
         learnt: object = None,
-        clock: "Callable[[], float] | None" = None,
+        clock: Callable[[], float] | None = None,
         *,
         holders: bool = False,
         sensors: bool = False,
@@ -210,7 +206,7 @@ class Reader:
         self._counted_due = now + _COUNTERS_EVERY_SECONDS
         return self._energy()
 
-    def _answer(self, number: object, rows: "list[list[Any]]", now: float) -> dict[str, object]:
+    def _answer(self, number: object, rows: list[list[Any]], now: float) -> dict[str, object]:
         self.told = number if isinstance(number, int) else 0
         self._whole_due, self._counted_due = now + _WHOLE_EVERY_SECONDS, now + _COUNTERS_EVERY_SECONDS
         answer: dict[str, object] = {"read": number, "gpus": rows, "counters": self._energy()}
@@ -240,7 +236,7 @@ class Reader:
             answer["hardware"] = None if self._driver and not found else found
         return answer
 
-    def _rows(self, now: float, *, again: bool, whole: bool) -> "tuple[list[list[Any]], bool]":
+    def _rows(self, now: float, *, again: bool, whole: bool) -> tuple[list[list[Any]], bool]:
         """What every GPU shows, and whether that is news."""
         if self._error:
             return [[key, None, [], 0, self._error] for key in self._slots], True
@@ -262,7 +258,7 @@ class Reader:
                 slot.row, news = row, True
         return rows, news
 
-    def _row(self, key: str, slot: _Slot, now: float, *, again: bool, whole: bool) -> "list[Any]":
+    def _row(self, key: str, slot: _Slot, now: float, *, again: bool, whole: bool) -> list[Any]:
         if slot.failures in _REOPEN_AFTER or (slot.failures and slot.failures % 30 == 0):
             self._reopen(key, slot)
         if slot.gpu is not None:
@@ -346,7 +342,7 @@ class Reader:
             slot.failed(NvmlError(code, "GetHandle", "not listed by the driver" if code == NOT_FOUND else ""))
         self._info_due = True
 
-    def _open(self, slot: _Slot, key: str, handle: "Handle", index: int | None = None) -> None:
+    def _open(self, slot: _Slot, key: str, handle: Handle, index: int | None = None) -> None:
         assert self._nvml is not None
         self._keep_counters()
         slot.close()
@@ -421,7 +417,7 @@ class Schedule:
         now: float,
         *,
         pairs: bool = False,
-        asleep: "Callable[[], float]" = asleep,
+        asleep: Callable[[], float] = asleep,
     ) -> None:
         self.number, self.due, self.every, self.pairs = number, due, every, pairs
         self._asleep, self._slept = asleep, asleep()
@@ -440,7 +436,7 @@ class Schedule:
             self.due += self.every * (late // self.every + 1)
 
 
-def _schedule_of(request: dict[str, object], now: float, asleep: "Callable[[], float]" = asleep) -> Schedule | None:
+def _schedule_of(request: dict[str, object], now: float, asleep: Callable[[], float] = asleep) -> Schedule | None:
     """What is wanted after the answer to this request."""
     number, then = request.get("read"), request.get("then")
     if not isinstance(number, int) or not isinstance(then, list) or len(then) not in (2, 3):
@@ -486,7 +482,7 @@ def _answer_unasked(reader: Reader, schedule: Schedule, lines: "Lines", now: flo
         reader.unsaid = None
 
 
-def serve(lines: "Lines", clock: "Callable[[], float]" = boot_clock, asleep: "Callable[[], float]" = asleep) -> int:
+def serve(lines: "Lines", clock: Callable[[], float] = boot_clock, asleep: Callable[[], float] = asleep) -> int:
     """Answer until the guard is gone or the driver has failed; the exit code."""
     line = lines.next()
     if line is None:

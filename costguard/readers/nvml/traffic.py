@@ -2,11 +2,7 @@
 
 from costguard.readers.nvml.codes import DROPPED, NOT_FOUND, SUCCESS, NvmlError
 from costguard.readers.nvml.gpm import NVLINK_FLOOR, PCIE_FLOOR
-from costguard.readers.nvml.library import Counters, Nvml
-
-TYPE_CHECKING = False  # importing typing would cost this process memory for good
-if TYPE_CHECKING:
-    from costguard.readers.nvml.library import Handle
+from costguard.readers.nvml.library import Counters, Handle, Nvml
 
 PROCESS_FLOOR = 2
 """Percent of SMs, memory, encoder or decoder that one process uses, from which that is a sign of work."""
@@ -25,7 +21,7 @@ _PARTS = ("of the SMs", "of the memory bandwidth", "of the encoder", "of the dec
 class BytesMoved:
     """The byte counters of one GPU, as rates between two reads."""
 
-    def __init__(self, nvml: Nvml, handle: "Handle") -> None:
+    def __init__(self, nvml: Nvml, handle: Handle) -> None:
         self._nvml = nvml
         self._handle = handle
         self._numbers = _ALL
@@ -88,7 +84,7 @@ class BytesMoved:
 class ProcessUse:
     """The use that single processes make of a GPU, as the driver sampled it. Never the only sign: it fails both ways."""
 
-    def __init__(self, nvml: Nvml, handle: "Handle") -> None:
+    def __init__(self, nvml: Nvml, handle: Handle) -> None:
         self._nvml = nvml
         self._handle = handle
         self._since = 0
