@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from costguard.doctor.finding import Report
 
 ASK_SECONDS = 5.0
-MARKS = {"ok": "ok  ", "note": "-   ", "warn": "WARN", "bad": "BAD "}
-EXIT_CODES = {"GUARDED": 0, "NOT GUARDED": 1, "WOULD BE GUARDED": 4}
+MARKS = {"ok": "ok  ", "note": "-   ", "warn": "WARN", "unseen": "?   ", "bad": "BAD "}
+EXIT_CODES = {"GUARDED": 0, "NOT GUARDED": 1, "WOULD BE GUARDED": 4, "CANNOT TELL": 5}
 """A dry run is not a success for a script that wants a guard; 2 and 3 mean the same for every verb."""
 
-STYLES = {"ok": "green", "note": "", "warn": "yellow", "bad": "bold red"}
+STYLES = {"ok": "green", "note": "", "warn": "yellow", "unseen": "yellow", "bad": "bold red"}
+CANNOT_TELL = "CANNOT TELL as this user whether it is guarded: `sudo costguard doctor` can"
 
 
 @click.command(
@@ -40,6 +41,7 @@ def command(arguments: options.Arguments, *, as_json: bool) -> None:
     \b
     GUARDED (exit code 0): proven, live, and it comes back after a boot.
     WOULD BE GUARDED (4): only live mode is missing.
+    CANNOT TELL (5): nothing is missing, but this user may not see all; root may.
     NOT GUARDED (1): something is missing or cannot be proven; every reason is named.
 
     It changes nothing, sends no message and needs no agent. It uses the network only to plan a cloud action that no
@@ -118,7 +120,9 @@ def _configuration(arguments: options.Arguments, environment: "Mapping[str, str]
     try:
         loaded = load(arguments, environment, run_by=user)
     except ConfigurationError as error:
-        return Configuration(None, tuple(error.problems), str(arguments["config"] or DEFAULT_CONFIG))
+        source = str(arguments["config"] or DEFAULT_CONFIG)
+        denied = error.denied and user != os.geteuid()  # an agent of this user's own could not read it either
+        return Configuration(None, tuple(error.problems), source, denied=denied)
     return Configuration(build(loaded), (), loaded.source, source_of(loaded, "mode"), tuple(absent(loaded.settings)))
 
 
@@ -145,7 +149,9 @@ def _show(report: "Report") -> None:
 
     from costguard.cli.render import clean, console, show
 
-    parts: list[RenderableType] = []
+    parts: list[RenderableType] = (
+        [Text(CANNOT_TELL, style="bold yellow"), Text()] if report.verdict == "CANNOT TELL" else []
+    )
     for section in filter(lambda section: section.checks, report.sections):
         parts.append(Text(section.name, style="bold"))
         table = Table.grid(padding=(0, 1))
@@ -179,5 +185,8 @@ def _last_words(report: "Report") -> "list[RenderableType]":
     if report.verdict == "WOULD BE GUARDED":
         text = f"WOULD BE GUARDED in live mode; this is a dry run, so {action} never happens"
         return [Text(text, style="bold yellow")]
-    reasons = [Padding(Text(f"- {clean(why)}", style="red"), (0, 0, 0, 2)) for why in report.why]
-    return [Text("NOT GUARDED, because", style="bold red"), *reasons]
+    title, style = ("NOT GUARDED, because", "red")
+    if report.verdict == "CANNOT TELL":
+        title, style = (f"{CANNOT_TELL}, because", "yellow")
+    reasons = [Padding(Text(f"- {clean(why)}", style=style), (0, 0, 0, 2)) for why in report.why]
+    return [Text(title, style=f"bold {style}"), *reasons]

@@ -92,7 +92,9 @@ def install(*, dry_run: bool, force: bool, no_start: bool, root: str, given: tup
     if not root:
         of_unit = [UNIT, *(one.piece.path for one in credentials)]
         _start(changed=is_changed(of_unit, fates, before), no_start=no_start)
-    click.echo("Next: `costguard doctor` says whether this machine is guarded; the rules are in " + CONFIGURATION + ".")
+    click.echo(
+        "Next: `sudo costguard doctor` says whether this machine is guarded; the rules are in " + CONFIGURATION + "."
+    )
 
 
 @click.command(

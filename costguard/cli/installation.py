@@ -189,7 +189,9 @@ def completion(shell: str) -> str:
     kind = get_completion_class(shell)
     assert kind is not None  # click knows all three
     made = kind(main, {}, "costguard", "_COSTGUARD_COMPLETE")
-    return made.source_template % made.source_vars()
+    script = made.source_template % made.source_vars()
+    # click's own cuts each description at its first comma
+    return script.replace('(string split "," ', '(string split --max 1 "," ')
 
 
 def fate(piece: Piece, root: str, before: Manifest, *, force: bool) -> Fate:

@@ -12,7 +12,7 @@ from costguard.config.options import NAME, OPTIONS, find, generic, is_table_of_t
 from costguard.config.plug_ins import CLOUDS, TASKS
 from costguard.config.presets import PRESETS
 from costguard.config.schema import Settings
-from costguard.config.sources import Layer, Problem, Value, read_command_line, read_environment
+from costguard.config.sources import DENIED, Layer, Problem, Value, read_command_line, read_environment
 from costguard.config.types import LocalChannel
 from costguard.engine.words import several
 from costguard.errors import USAGE, CostguardError
@@ -26,9 +26,9 @@ _OF_PLUG_INS: dict[str, Mapping[str, str]] = {"cloud": CLOUDS.unfit, "task": TAS
 
 
 class ConfigurationError(CostguardError):
-    """The configuration has problems; ``problems`` are all of them, each one line."""
+    """The configuration has problems; ``problems`` are all of them, each one line. ``denied``: this user may not read it, and may be no judge of the rest."""
 
-    def __init__(self, problems: list[str]) -> None:
+    def __init__(self, problems: list[str], *, denied: bool = False) -> None:
         count = several(len(problems), "problem")
         super().__init__(
             "\n  ".join([f"the configuration has {count}, so costguard does not start:", *problems]),
@@ -36,6 +36,7 @@ class ConfigurationError(CostguardError):
             USAGE,
         )
         self.problems = problems
+        self.denied = denied
 
 
 class LoadedConfiguration(NamedTuple):
@@ -76,7 +77,8 @@ def load(
         read = tuple(dict.fromkeys(sources.followed))
         problems += ownership.check(settings, written, ownership.Given(read, where.state, own), run_by)
     if problems:
-        raise ConfigurationError([str(problem) for problem in problems])
+        denied = any(problem.text == DENIED for problem in problems)
+        raise ConfigurationError([str(problem) for problem in problems], denied=denied)
     source = sources.file if os.path.exists(sources.file) else ""
     return LoadedConfiguration(settings, written, source, where, given, sources.files)
 

@@ -21,6 +21,9 @@ NOT_OPTIONS = re.compile(
 address of a plug-in's metadata service."""
 
 
+DENIED = "permission denied; allowed: a file that the agent's user may read (or use sudo)"
+
+
 class Value(NamedTuple):
     """A value as it was written, and where."""
 
@@ -93,7 +96,7 @@ def unreadable(error: OSError | ValueError) -> str:
     if isinstance(error, IsADirectoryError):
         return "this is a folder; allowed: a file"
     if isinstance(error, PermissionError):
-        return "permission denied; allowed: a file that the agent's user may read (or use sudo)"
+        return DENIED
     return f"it cannot be read ({error.strerror}); allowed: a file"
 
 

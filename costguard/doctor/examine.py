@@ -13,7 +13,7 @@ from costguard.config.here import Absent
 from costguard.config.options import OPTIONS
 from costguard.config.values import FORMS
 from costguard.doctor import decision, hardware, messages, package, senses, service, tasks
-from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, Verdict, bad, note, ok, warn
+from costguard.doctor.finding import CheckResult, Level, Report, ReportSection, Verdict, bad, note, ok, unseen, warn
 from costguard.doctor.plans import BootTimes, PlanShown, plan_checks, plans
 from costguard.engine.words import duration, hanging, several
 from costguard.host.control import OWNERS_SOCKET, SOCKET
@@ -36,7 +36,7 @@ class AgentAnswer(NamedTuple):
 class Configuration(NamedTuple):
     """The effective configuration that `run` would use, or its problems. ``mode_from``: the line that sets the mode.
 
-    ``absent``: what it names that is not on this machine.
+    ``absent``: what it names that is not on this machine. ``denied``: this user may not read all of it, so the problems may be no others'.
     """
 
     effective: Mapping[str, Any] | None
@@ -44,6 +44,7 @@ class Configuration(NamedTuple):
     source: str
     mode_from: str = ""
     absent: tuple[Absent, ...] = ()
+    denied: bool = False
 
 
 Loader = Callable[[Sequence[str], Mapping[str, str]], Configuration]
@@ -82,9 +83,8 @@ def examine(configuration: Configuration, agent: AgentAnswer, environ: Mapping[s
         ReportSection("Messages", tuple(messages.checks(effective, places, agent.report))),
         ReportSection("Decision", tuple(decision.checks(agent.report, rules, answer))),
     )
-    missing = tuple(check.text for section in sections for check in section.checks if check.level == "bad")
+    missing, hidden = _texts(sections, "bad"), _texts(sections, "unseen")
     dry = bool(effective) and not agent.silent and effective["policy"]["mode"] != "live"
-    verdict: Verdict = "NOT GUARDED" if missing else "WOULD BE GUARDED" if dry else "GUARDED"
     facts = {
         "gpus": seen,
         "holders": [{**holder._asdict(), "gpus": [by_minor(m) for m in holder.minors]} for holder in scan.holders],
@@ -102,7 +102,20 @@ def examine(configuration: Configuration, agent: AgentAnswer, environ: Mapping[s
         ),
         "sentence": decision.sentence(agent.report, rules, answer),
     }
-    return Report(verdict, ((DRY,) if dry else ()) + missing, sections, facts)
+    verdict = _verdict(missing=bool(missing), hidden=bool(hidden), dry=dry)
+    return Report(verdict, ((DRY,) if dry else ()) + missing + hidden, sections, facts)
+
+
+def _texts(sections: Sequence[ReportSection], level: Level) -> tuple[str, ...]:
+    return tuple(check.text for section in sections for check in section.checks if check.level == level)
+
+
+def _verdict(*, missing: bool, hidden: bool, dry: bool) -> Verdict:
+    if missing:
+        return "NOT GUARDED"
+    if hidden:
+        return "CANNOT TELL"
+    return "WOULD BE GUARDED" if dry else "GUARDED"
 
 
 def _places(effective: Mapping[str, Any], agent: AgentAnswer) -> dict[str, str]:
@@ -135,6 +148,9 @@ def _configuration(
 ) -> Iterator[CheckResult]:
     report = agent.report
     check = f"`costguard config check {given.source}`" if given.source else "`costguard config check`"
+    if given.denied:
+        yield unseen(f"this user may not read the configuration ({given.source})", service.AS_ROOT)
+        return
     if given.effective is None:
         level: Level = "warn" if report and by.options is not None else "bad"
         goes_on = "; the agent keeps its present one, but would not start again" if report else ""
@@ -176,6 +192,9 @@ def _after_boot(agent: AgentAnswer, by: service.ServiceUnit, as_run: Loader) -> 
         return
     about = agent.report["agent"]
     again = as_run(by.options, by.variables)
+    if again.denied:
+        yield unseen(f"this user may not read what {by.unit} would start with ({again.source})", service.AS_ROOT)
+        return
     if again.effective is None:
         text = f"{by.unit} would not start again: its configuration has problems"
         yield bad(
@@ -191,7 +210,7 @@ def _after_boot(agent: AgentAnswer, by: service.ServiceUnit, as_run: Loader) -> 
         return
     if not about.get("digest"):
         text = "this user may not see whether it would start with the same actions, messages, hooks and paths"
-        yield bad(text, "`sudo costguard doctor`, or run it as the agent's user")
+        yield unseen(text, f"{service.AS_ROOT}, and so can the agent's user")
         return
     yield ok(f"it would start with the same configuration: {again.effective.get('origin') or 'the defaults'}")
     if again.effective["policy"]["mode"] != "live":

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-Level = Literal["ok", "note", "warn", "bad"]
-Verdict = Literal["GUARDED", "WOULD BE GUARDED", "NOT GUARDED"]
-"""Proven; proven but for the mode, which is a dry run; not proven."""
+Level = Literal["ok", "note", "warn", "unseen", "bad"]
+Verdict = Literal["GUARDED", "WOULD BE GUARDED", "CANNOT TELL", "NOT GUARDED"]
+"""Proven; proven but for the mode, which is a dry run; nothing is missing of what this user may see; not proven."""
 
 
 class CheckResult(NamedTuple):
@@ -29,6 +29,11 @@ def note(text: str, hint: str = "") -> CheckResult:
 def warn(text: str, hint: str = "") -> CheckResult:
     """Something is wrong, but the machine is guarded."""
     return CheckResult("warn", text, hint)
+
+
+def unseen(text: str, hint: str = "") -> CheckResult:
+    """Whether the machine is guarded depends on this, and this user may not see it."""
+    return CheckResult("unseen", text, hint)
 
 
 def bad(text: str, hint: str = "") -> CheckResult:

@@ -9,10 +9,19 @@ from typing import NamedTuple
 
 import costguard
 from costguard.config.here import SEARCHED
-from costguard.doctor.finding import CheckResult, bad, note, ok
+from costguard.doctor.finding import CheckResult, bad, note, ok, unseen
 from costguard.doctor.needs import beside, missing
 from costguard.doctor.running import Running, python_of, running, same_python
-from costguard.doctor.units import FLEETING, LASTING, UnclearError, Units, command, environment, environment_files
+from costguard.doctor.units import (
+    FLEETING,
+    LASTING,
+    UnclearError,
+    Units,
+    UnseenError,
+    command,
+    environment,
+    environment_files,
+)
 from costguard.files import text_of
 from costguard.holders import place
 
@@ -31,6 +40,8 @@ RESTARTS = frozenset(("always", "unless-stopped"))
 """Docker's restart policies that start a container after a boot."""
 
 OUTSIDE = "on the host, `sudo costguard doctor --state-dir FOLDER` sees the container's restart policy"
+
+AS_ROOT = "`sudo costguard doctor` can tell"
 
 _IN_CONTAINER = ("/.dockerenv", "/run/.containerenv")
 _USER = re.compile(r"/user@(\d+)\.service/")
@@ -52,7 +63,7 @@ class ServiceUnit(NamedTuple):
     @property
     def proven(self) -> bool:
         """Whether it provably starts the agent after a boot."""
-        return all(check.level != "bad" for check in self.checks)
+        return all(check.level not in {"bad", "unseen"} for check in self.checks)
 
     def systemctl(self, verb: str) -> str:
         """A systemctl command for this unit, as its owner types it."""
@@ -130,7 +141,7 @@ def _of_unit(unit: str, uid: int | None, environ: Mapping[str, str], agent: Runn
         variables, options = {}, None
         if unit_files.path(unit):
             text = f"it is not proven that {unit} starts `costguard run` again: {error}"
-            problems.append(bad(text, f"see its files: {service.systemctl('cat').replace('sudo ', '')}"))
+            problems.append(_not_clear(error, text, f"see its files: {service.systemctl('cat').replace('sudo ', '')}"))
     if unit_files.path(unit):
         problems += _changed(service, [*unit_files.files(unit), *environment_files(settings)], agent)
     good = ok(f"{unit} starts it at every boot ({unit_files.path(unit)})")
@@ -153,11 +164,14 @@ def installed(environ: Mapping[str, str]) -> ServiceUnit:
     try:
         problems += _lacks(service, settings, environment(settings).get("PATH", ""))
     except UnclearError as error:
-        problems.append(
-            bad(f"it is not proven that {NAME} starts `costguard run`: {error}", "`systemctl cat costguard`")
-        )
+        text = f"it is not proven that {NAME} starts `costguard run`: {error}"
+        problems.append(_not_clear(error, text, "`systemctl cat costguard`"))
     found = problems or [ok(f"{NAME} starts an agent at every boot ({unit_files.path(NAME)})")]
     return service._replace(checks=tuple(found))
+
+
+def _not_clear(error: UnclearError, text: str, hint: str) -> CheckResult:
+    return unseen(text, AS_ROOT) if isinstance(error, UnseenError) else bad(text, hint)
 
 
 def _lacks(service: ServiceUnit, settings: Mapping[str, list[str]], searched: str) -> list[CheckResult]:
@@ -197,7 +211,7 @@ def _changed(service: ServiceUnit, files: Sequence[str], agent: Running) -> list
     """A unit that was changed after the start is not proven to start: its user or devices may be wrong."""
     if agent.started is None:
         text = f"the agent's start time is hidden, so {service.unit} may have changed since"
-        return [bad(text, "`sudo costguard doctor`")]
+        return [unseen(text, AS_ROOT)]
     later = [path for path in files if agent.since(path)]
     if not later:
         return []

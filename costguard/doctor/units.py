@@ -39,6 +39,10 @@ class UnclearError(Exception):
     """What a unit does is not clear from its files; the message says why."""
 
 
+class UnseenError(UnclearError):
+    """It would be clear to root: this user may not read one of its files."""
+
+
 class Units:
     """The unit files of one manager, in its folders, in order of precedence."""
 
@@ -148,8 +152,10 @@ def environment(settings: Mapping[str, list[str]]) -> dict[str, str]:
             if line.startswith("-"):
                 continue
             raise UnclearError(f"its EnvironmentFile {path} does not exist, so it does not start") from error
+        except PermissionError as error:
+            raise UnseenError(f"its EnvironmentFile {path} cannot be read by this user") from error
         except (OSError, UnicodeDecodeError) as error:
-            raise UnclearError(f"its EnvironmentFile {path} cannot be read by this user") from error
+            raise UnclearError(f"its EnvironmentFile {path} cannot be read") from error
         for text in map(str.strip, lines):
             if text and text[0] not in "#;" and "=" in text:
                 name, _, value = text.partition("=")

@@ -112,6 +112,24 @@ def test_a_dry_run_would_be_guarded_and_says_how_to_change_that(agent: Agent) ->
     assert found["why"] == ["mode is dry-run: it warns and does nothing else"]
 
 
+def test_who_may_not_see_all_is_told_so_first_and_whom_to_ask(agent: Agent) -> None:
+    """Neither a success for a script nor a fault: an exit code of its own, and in the first line the command that can tell."""
+    agent.start(*LIVE)
+    planned(agent)
+    procfs, environment = serve(agent, *LIVE)
+    assert agent.process is not None
+    (agent.folder / "proc" / str(agent.process.pid) / "stat").unlink()  # as where /proc hides what others run
+    agent.environment |= environment
+    done = doctor(agent, *LIVE, procfs)
+    assert done.returncode == 5, done.stdout
+    assert done.stdout.startswith("CANNOT TELL as this user whether it is guarded: `sudo costguard doctor` can\n")
+    (reason,) = done.stdout.split("`sudo costguard doctor` can, because\n")[1:]
+    assert reason.startswith("  - the agent's start time is hidden")
+    assert "NOT GUARDED" not in done.stdout
+    found = facts(agent, *LIVE, procfs)
+    assert (found["guarded"], found["verdict"], len(found["why"])) == (False, "CANNOT TELL", 1)
+
+
 @pytest.mark.parametrize("action", ["reboot", pytest.param("end_process", marks=pytest.mark.thorough)])
 def test_an_action_that_ends_no_bill_guards_nothing(agent: Agent, action: str) -> None:
     """The agent would do as it was told, and the machine would be billed on: no success, in live mode neither."""

@@ -307,6 +307,25 @@ def test_completions_ask_costguard_itself(shell: str, tmp_path: Path) -> None:
         subprocess.run([found, "-n", script], check=True)
 
 
+COMPLETES = {
+    "bash": "source {0}; COMP_WORDS=(costguard hold --un) COMP_CWORD=2; _costguard_completion costguard; echo ${{COMPREPLY[@]}}",
+    "fish": "source {0}; complete -C 'costguard hold --un'",
+}
+
+
+@pytest.mark.parametrize("shell", COMPLETES)
+def test_a_shell_completes_an_option_with_its_whole_description(shell: str, tmp_path: Path) -> None:
+    """As somebody types it, with what `install` puts there; fish shows descriptions, with their commas."""
+    found = shutil.which(shell) or pytest.skip(f"no {shell} here")
+    run("install", tmp_path)
+    script = f"{tmp_path}{installation.COMPLETIONS[shell]}"
+    own = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    argv = [found, "-c", COMPLETES[shell].format(script)]
+    said = subprocess.run(argv, capture_output=True, text=True, check=True, env=os.environ | own).stdout
+    assert said.split()[0] == "--until"
+    assert shell == "bash" or "18:00, " in said, said
+
+
 @pytest.fixture
 def image(tmp_path: Path) -> Path:
     """A root with a secret in it, under a name that means something to systemd."""

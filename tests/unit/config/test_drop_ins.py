@@ -206,3 +206,19 @@ def test_a_file_whose_ending_is_in_capitals_is_not_passed_over_in_silence(tmp_pa
         load({"config": str(tmp_path / "config.toml")}, {}, "/nonexistent/costguard.toml")
     (problem,) = caught.value.problems
     assert f"the name of '{name}' does not end in .toml, so it would not be read" in problem
+
+
+@pytest.mark.parametrize("denied", [True, False])
+def test_a_file_that_this_user_may_not_read_is_told_from_one_with_mistakes(main_file: Path, *, denied: bool) -> None:
+    """What doctor says of it differs: the one root can judge, the other is to be corrected."""
+    written = drop_in(main_file, "50-own.toml", 'grace = "soon"\n')
+    user = os.geteuid()
+    if denied:
+        written.chmod(0)
+        os.seteuid(user or 65534)
+    try:
+        with pytest.raises(ConfigurationError) as caught:
+            read(main_file)
+    finally:
+        os.seteuid(user)
+    assert caught.value.denied is denied

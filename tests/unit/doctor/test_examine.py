@@ -4,6 +4,7 @@ import copy
 import json
 import os
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from costguard.agent.loop import Loop
 from costguard.agent.report import report as report_of
 from costguard.config.here import Absent
 from costguard.config.options import OPTIONS
-from costguard.doctor.examine import AgentAnswer, Configuration, differences, examine
+from costguard.doctor.examine import DRY, AgentAnswer, Configuration, differences, examine
 from costguard.doctor.finding import CheckResult, Report
 from costguard.doctor.plans import FRESH_SECONDS, BootTimes, PlanShown, plan_checks
 from costguard.doctor.service import look
@@ -81,7 +82,7 @@ class Bench:
             self.report["agent"]["digest"] = checksum(self.config)
             self.report["agent"]["version"] = costguard.__version__
         self.problems: tuple[str, ...] = ()
-        self.silent = False
+        self.denied = self.silent = False
         self.absent: tuple[Absent, ...] = ()
         self.after: dict[str, Any] | None = copy.deepcopy(self.config)  # what the unit would start with
 
@@ -99,7 +100,8 @@ class Bench:
             self.report, "no costguard agent is running at /x", "start one with `costguard run`", silent=self.silent
         )
         environ = {"PATH": "/usr/bin", "SYSTEMD_UNIT_PATH": str(self.unit.parent)}
-        return examine(Configuration(self.config, self.problems, "", absent=self.absent), agent, environ, self.as_run)
+        given = Configuration(self.config, self.problems, "", absent=self.absent, denied=self.denied)
+        return examine(given, agent, environ, self.as_run)
 
     def as_run(self, options: Sequence[str], environment: Mapping[str, str]) -> Configuration:
         """What the unit's command line stands for."""
@@ -259,6 +261,20 @@ def mask(bench: Bench) -> None:
     bench.unit.symlink_to("/dev/null")
 
 
+def closed(options: Sequence[str], environment: Mapping[str, str]) -> Configuration:
+    """A configuration that only root may read."""
+    return Configuration(None, ("At '/etc/x.toml': permission denied",), "/etc/x.toml", denied=True)
+
+
+def set_mode(bench: Bench, mode: str) -> None:
+    """Of the agent, and of what its unit would start."""
+    assert bench.report is not None
+    assert bench.after is not None
+    bench.report["mode"] = mode
+    for rules in (bench.report["policy"], bench.report["agent"]["configured"], bench.after["policy"]):
+        rules["mode"] = mode
+
+
 def drop_in(bench: Bench, text: str) -> None:
     folder = bench.unit.parent / "costguard.service.d"
     folder.mkdir()
@@ -378,9 +394,6 @@ stale,
     "the unit was changed after the start": (
         lambda bench: bench.started_in(-3600.0), "was changed after the agent was started",
     ),
-    "the start cannot be seen": (
-        lambda bench: (bench.cgroup.parent / "stat").unlink(), "start time is hidden",
-    ),
     "its environment may be any file": (environment_file, "is a pattern"),
     "a copy lies where links count": (copied, "costguard.service is not enabled"),
     "it is wanted in a wrong section": (wanted_elsewhere, "costguard.service is not enabled"),
@@ -396,9 +409,6 @@ stale,
         lambda bench: drop_in(bench, "RestartPreventExitStatus=2 3 SIGKILL"), "does not restart after SIGKILL",
     ),
     "a failure counts as a success": (lambda bench: drop_in(bench, "SuccessExitStatus=1"), "does not restart after 1"),
-    "the rest of the configuration is not shown": (
-        lambda bench: set_agent(bench, digest=None), "this user may not see whether",
-    ),
     "nobody restarts it": (lambda bench: drop_in(bench, "Restart=no"), "has no Restart="),
     "it would start with other rules": (
         lambda bench: set_after(bench, mode="dry-run"), "mode is 'live', not 'dry-run'",
@@ -430,6 +440,72 @@ stale,
 }  # fmt: skip
 
 
+HIDDEN: dict[str, tuple[Callable[[Bench], object], str]] = {
+    "the rest of the configuration is not shown": (
+        lambda bench: set_agent(bench, digest=None), "this user may not see whether",
+    ),
+    "the start cannot be seen": (lambda bench: (bench.cgroup.parent / "stat").unlink(), "start time is hidden"),
+    "its configuration may not be read": (
+        lambda bench: setattr(bench, "as_run", closed), "this user may not read what costguard.service would start with (/etc/x.toml)",
+    ),
+}  # fmt: skip
+"""What root could see, and this user may not; part of what is said."""
+
+
+@pytest.mark.parametrize("what", HIDDEN)
+@pytest.mark.parametrize("mode", ["live", "dry-run"])
+def test_what_this_user_may_not_see_is_neither_guarded_nor_unguarded(bench: Bench, what: str, mode: str) -> None:
+    """Nobody knows by it that something is missing; root can tell."""
+    set_mode(bench, mode)
+    hides, words = HIDDEN[what]
+    hides(bench)
+    report = bench.examine()
+    assert (report.verdict, report.guarded) == ("CANNOT TELL", False), report.why
+    (check,) = [check for section in report.sections for check in section.checks if check.level == "unseen"]
+    assert words in check.text
+    assert check.hint.startswith("`sudo costguard doctor` can")
+    assert report.why == ((DRY,) if mode == "dry-run" else ()) + (check.text,)
+
+
+def test_an_environment_file_that_this_user_may_not_read_is_for_root_to_judge(healthy: dict[str, Any]) -> None:
+    """It may hold the key of a channel; that says nothing against the service."""
+    user = os.geteuid()
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:  # which others can enter
+        os.chmod(made, 0o755)
+        bench = Bench(Path(made), healthy)
+        drop_in(bench, f"EnvironmentFile={made}/keys")
+        (bench.folder / "keys").write_text("COSTGUARD_GRACE=5m\n")
+        (bench.folder / "keys").chmod(0o600 if user == 0 else 0)
+        os.seteuid(user or 65534)
+        try:
+            found = look(os.getpid(), f"{made}/proc", {"SYSTEMD_UNIT_PATH": str(bench.unit.parent)})
+        finally:
+            os.seteuid(user)
+    assert [check.level for check in found.checks] == ["unseen"]
+    assert f"{made}/keys cannot be read by this user" in found.checks[0].text
+    assert not found.proven
+
+
+@pytest.mark.parametrize("what", HIDDEN)
+def test_what_is_missing_counts_for_more_than_what_cannot_be_seen(bench: Bench, what: str) -> None:
+    """That it is not guarded this user can see."""
+    HIDDEN[what][0](bench)
+    drop_in(bench, "Restart=no")
+    report = bench.examine()
+    assert report.verdict == "NOT GUARDED"
+    assert "has no Restart=" in report.why[0]
+
+
+def test_a_configuration_that_this_user_may_not_read_is_no_broken_one(bench: Bench) -> None:
+    """Of a running agent it says nothing; its problems are no others' to correct."""
+    bench.config, bench.denied = None, True
+    report = bench.examine()
+    said = {section.name: section.checks for section in report.sections}["Configuration"]
+    assert [check.level for check in said] == ["unseen"]
+    assert "problems" not in str(said)
+    assert report.verdict == "CANNOT TELL"
+
+
 ABOUT_STANDSTILLS = {
     standstill.ADMIN_HOLD: {"admin_hold": "keep"},
     standstill.HATCH: {"vetoes": (Veto("tag", "costguard=off", hatch=True),)},
@@ -456,10 +532,7 @@ def test_whatever_is_not_proven_takes_the_verdict_away(bench: Bench, what: str, 
     """Of a live agent and of a dry run alike; the reason is named, with what to do."""
     assert bench.report is not None
     assert bench.after is not None
-    if mode == "dry-run":
-        bench.report["mode"] = mode
-        for rules in (bench.report["policy"], bench.report["agent"]["configured"], bench.after["policy"]):
-            rules["mode"] = mode
+    set_mode(bench, mode)
     breaks, words = TAKES_AWAY[what]
     breaks(bench)
     report = bench.examine()
