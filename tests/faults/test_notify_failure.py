@@ -24,6 +24,9 @@ from costguard.notify.remote import patience
 from costguard.notify.retry_after import LONGEST_WAIT_SECONDS, RetryAfter
 from tests.faults.services import Answer, Asked, Services, as_json
 
+PATIENCE = 60.0
+"""Seconds for what is over as soon as the service has answered: beside other tests a process may take ten of them to begin."""
+
 TOKEN = "c4n4ry77c4n4ry77c4n4ry77"
 SLACK = f"slack://xoxb-1234567890-1234567890-{TOKEN}/#gpu"
 DISCORD = f"discord://{'1' * 18}/{TOKEN}{TOKEN}"
@@ -33,7 +36,7 @@ WARNING = {"id": "m1", "kind": "warning", "level": "critical", "title": "gpu-7 s
 
 
 def tell(
-    folder: Path, urls: dict[str, str], environment: dict[str, str], *, seconds: float = 12.0, **job: Any
+    folder: Path, urls: dict[str, str], environment: dict[str, str], *, seconds: float = PATIENCE, **job: Any
 ) -> tuple[dict[str, Any], str]:
     """Run the worker with these channels; what it answered, and everything that it printed."""
     channels = {}
@@ -50,7 +53,7 @@ def tell(
     }
     done = subprocess.run(
         [sys.executable, "-m", "costguard.notify.worker"], input=json.dumps(whole).encode() + b"\n",
-        capture_output=True, check=True, timeout=60, env={**os.environ, **environment},
+        capture_output=True, check=True, timeout=2.0 * PATIENCE, env={**os.environ, **environment},
     )  # fmt: skip
     return {"reached": {}, "failed": {}, **json.loads(done.stdout)}, (done.stdout + done.stderr).decode()
 
@@ -314,7 +317,7 @@ def test_what_a_mail_server_refuses(tmp_path: Path, replies: dict[str, list[str]
     """By its step: who, to whom, what; none of that passes, so it is tried once."""
     with mail_server(replies) as server:
         url = f"mailto://ann:{TOKEN}@127.0.0.1:{server.server_address[1]}?from=box@example.org&to=ann@example.org&mode=insecure"
-        answer, printed = tell(tmp_path, {"mail": url}, {}, seconds=6.0)
+        answer, printed = tell(tmp_path, {"mail": url}, {})
         assert words in answer["failed"]["mail"]
         assert server.commands.count(next(iter(replies))) == tries
     assert TOKEN not in printed
@@ -332,7 +335,7 @@ def test_what_a_mail_server_does_not_offer(tmp_path: Path, offer: str, address: 
     with mail_server({"EHLO": [offer]}) as server:
         place = address.format(user=f"ann:{TOKEN}")
         url = f"{place}:{server.server_address[1]}?from=box@example.org&to=ann@example.org"
-        answer, printed = tell(tmp_path, {"mail": url}, {}, seconds=6.0)
+        answer, printed = tell(tmp_path, {"mail": url}, {})
     assert words in answer["failed"]["mail"]
     assert TOKEN not in printed
 
@@ -354,7 +357,7 @@ def test_a_mail_server_that_nobody_certifies(tmp_path: Path) -> None:
     trustme.CA().issue_cert("localhost").configure_cert(secured)
     with mail_server({}, secured) as server:
         url = f"mailtos://localhost:{server.server_address[1]}?from=box@example.org&to=ann@example.org&mode=starttls"
-        answer, _ = tell(tmp_path, {"mail": url}, {}, seconds=6.0)
+        answer, _ = tell(tmp_path, {"mail": url}, {})
     assert "localhost has an untrusted certificate" in answer["failed"]["mail"]
     assert "CA certificates" in answer["failed"]["mail"]
 
