@@ -69,8 +69,8 @@ planted: $(DEV_STAMP) ## plant bugs that nobody tuned for, and see after how man
 mutants-all: $(DEV_STAMP) ## break functions in every way there is (hours); a table by file
 	$(PY) -m tests.mutants.generated --all
 
-bench: $(DEV_STAMP) ## what the resident processes cost
-	$(PY) bench/run.py
+bench: $(DEV_STAMP) ## what the resident processes cost (PARTS="beside replay" measures only those)
+	$(PY) bench/run.py $(PARTS)
 
 docs: $(RUN_STAMP) ## write the generated pages again
 	$(PY) -m costguard.config.reference docs/configuration.md

@@ -90,11 +90,12 @@ QUICK = Sizes(
 
 
 def main() -> int:
-    """Measure, print the table."""
+    """Measure, and print the figures of each part as soon as it is over."""
     arguments = _arguments()
     sizes = QUICK if arguments.quick else FULL
     environment = describe()
     print("\n".join(f"{key:>12}  {value}" for key, value in environment.items()), flush=True)
+    print(f"{'':54}{'measured':>10}      target\n" + "-" * 84, flush=True)
     figures: list[Figure] = []
     failures: list[str] = []
     with tempfile.TemporaryDirectory(prefix="costguard-bench-") as folder:
@@ -103,13 +104,16 @@ def main() -> int:
         except CompilerMissingError as error:
             print(f"error: {error}", file=sys.stderr)
             return 2
-        for name, part in PARTS.items():
-            _progress(name)
+        for name in arguments.parts or PARTS:
+            part = PARTS[name]
+            _progress(f"{name}: {part.__doc__}")
             try:
-                figures += part(place, sizes)
+                found = part(place, sizes)
             except (ours.AgentFailedError, clouds.CloudFailedError) as error:
                 failures.append(f"{name}: {error}")
-    print(table(figures))
+                continue
+            figures += found
+            print(table(found), flush=True)  # what takes half an hour is not lost when it is interrupted
     for failure in failures:
         print(f"not measured: {failure}", file=sys.stderr)
     if arguments.json:
@@ -264,22 +268,22 @@ def measure_clouds(place: world.World, sizes: Sizes) -> list[Figure]:
 
 
 PARTS: dict[str, Callable[[world.World, Sizes], list[Figure]]] = {
-    "the reader alone": measure_reader,
-    "the whole agent": measure_agent,
-    "beside nvitop, with cold caches": measure_beside,
-    "a process per poll": measure_processes,
-    "nvitop and gpustat": measure_libraries,
-    "the engine": measure_engine,
-    "recordings": measure_replay,
-    "the command line": measure_help,
-    "the clouds": measure_clouds,
+    "reader": measure_reader,
+    "agent": measure_agent,
+    "beside": measure_beside,
+    "polls": measure_processes,
+    "libraries": measure_libraries,
+    "engine": measure_engine,
+    "replay": measure_replay,
+    "cli": measure_help,
+    "clouds": measure_clouds,
     "growth": measure_growth,
 }
 
 
 def table(figures: list[Figure]) -> str:
     """Figures beside their targets."""
-    lines = [f"{'':54}{'measured':>10}      target", "-" * 84]
+    lines = []
     for figure in figures:
         target = ""
         if figure.limit is not None:
@@ -291,9 +295,13 @@ def table(figures: list[Figure]) -> str:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"only these: {', '.join(PARTS)}")
     parser.add_argument("--quick", action="store_true", help="a shorter run; figures are rougher")
     parser.add_argument("--json", metavar="FILE", help="also write the figures here")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    if unknown := [name for name in arguments.parts if name not in PARTS]:
+        parser.error(f"no part is called {', '.join(unknown)}; there are {', '.join(PARTS)}")
+    return arguments
 
 
 def _progress(text: str) -> None:
