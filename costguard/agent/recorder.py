@@ -193,7 +193,8 @@ class Recorder(Part[Done]):
         by_user = by_user and isinstance(effect, Tell)
         match effect:
             case Tell():
-                incident = str(effect.facts.get("incident") or effect.facts.get("overtakes") or incident)
+                # as its further tries are kept: the step that ends an incident may tell of something else, too
+                incident = str(effect.facts.get("incident") or effect.facts.get("overtakes") or "")
                 told = {"effect": effect.id, "name": effect.kind, "facts": {**beside(), **effect.facts}}
                 self._add(incident, wall, "told", told, by_user=by_user)
             case Go():  # the last readings before the request

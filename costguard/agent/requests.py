@@ -95,8 +95,9 @@ class Requests:
             return
         now = self._agent.host.clock()
         length, reason = float(min(seconds, HOLD_LIMIT_SECONDS)), _one_line(message.get("reason"))
-        ask = AskExtend if message.get("past_deadline") is True else AskHold
-        self._agent.ask(ask(now.boot, length, owner(request), reason, request.client, now.wall, request.uid))
+        asked = (now.boot, length, owner(request), reason, request.client, now.wall, request.uid)
+        past_deadline = message.get("past_deadline") is True
+        self._agent.ask(AskExtend(*asked, suspended=now.boot - now.mono) if past_deadline else AskHold(*asked))
 
     def _administer(self, request: Request, command: str) -> None:
         if not _administers(request):

@@ -1,4 +1,4 @@
-"""Messages in advance: the deadline in steps, and the end of a long countdown."""
+"""Messages in advance: the deadline in steps, the end of a long countdown, and one that ends later than people were told."""
 
 from typing import NamedTuple
 
@@ -23,6 +23,9 @@ LONG_COUNTDOWN_SECONDS = 1200.0
 """People are reminded of a countdown that is at least this long: halfway, and in its last minute."""
 
 LAST_SECONDS = 60.0
+
+PUT_OFF_SECONDS = 60.0
+"""An action that comes later than people were told by more than this is announced again."""
 
 UNREACHED_EVERY_SECONDS = 120.0
 """How often the warning of a countdown is repeated while it has reached nobody."""
@@ -90,7 +93,9 @@ def _step(whole: float, told_left: float) -> float:
 def remind(turn: Turn, incident: Incident, due: float) -> None:
     """Remind people of a long countdown at its half and in its last minute; in dry run nothing comes of it."""
     warned, reminded, left = incident.warned, incident.announcement.reminded, due - turn.at
-    if warned is None or incident.by_person or not turn.live or due - warned < LONG_COUNTDOWN_SECONDS:
+    if warned is None or incident.by_person or not turn.live:
+        return
+    if _put_off(turn, due) or due - warned < LONG_COUNTDOWN_SECONDS:
         return
     if incident.announcement.exhausted:  # nobody knows of it: tried until somebody does
         passed = 1 + int((turn.at - warned) // UNREACHED_EVERY_SECONDS)
@@ -101,3 +106,16 @@ def remind(turn: Turn, incident: Incident, due: float) -> None:
     effect = turn.tell("countdown", "warning", due_in_seconds=left, due_wall=turn.wall + left)
     awaited = effect if incident.announcement.exhausted else incident.announcement.effect
     turn.announcement = turn.announcement._replace(reminded=passed, effect=awaited)
+
+
+def _put_off(turn: Turn, due: float) -> bool:
+    """Tell whoever has an earlier date of the action, from a guard that was killed, that it comes later; whether that is news."""
+    dated, left = turn.announcement.dated or due, due - turn.at
+    # a guard that is killed again and again writes ever more rarely
+    news = due - dated > max(PUT_OFF_SECONDS, turn.incident.put_off / 2.0) and left > 0.0
+    if news:
+        dates = {"due_in_seconds": left, "due_wall": turn.wall + left, "was_wall": turn.wall + dated - turn.at}
+        turn.tell("countdown", "warning", takes_back="warning", **dates)
+    if news or not turn.announcement.dated:
+        turn.announcement = turn.announcement._replace(dated=due)
+    return news

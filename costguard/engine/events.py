@@ -80,7 +80,10 @@ class AskHold(NamedTuple):
 
 
 class AskExtend(NamedTuple):
-    """Somebody wants the deadline to come ``seconds`` later than it is, or than now where it has passed."""
+    """Somebody wants the deadline to come ``seconds`` later than it is, or than now where it has passed.
+
+    ``suspended``: as in a tick; None where no sleep can lie between the last one and this.
+    """
 
     at: float
     seconds: float
@@ -89,6 +92,7 @@ class AskExtend(NamedTuple):
     client: int | None = None
     wall: float = 0.0
     uid: int | None = None
+    suspended: float | None = None
 
 
 class AskRelease(NamedTuple):

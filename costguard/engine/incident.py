@@ -99,14 +99,17 @@ def _warn(turn: Turn) -> None:
     """Begin a countdown. Where the owner gives people no time to react, nothing waits for the delivery."""
     grace = turn.rules.policy.grace
     turn.incident = turn.incident._replace(warned=turn.at if grace <= 0 else None)
-    turn.announcement = turn.announcement._replace(exhausted=False, reached="", reminded=0, unguarded=False)
+    turn.announcement = turn.announcement._replace(exhausted=False, reached="", reminded=0, unguarded=False, dated=0.0)
     due = max(turn.at + grace, may_act_at(turn.core, turn.rules))
     _send_warning(turn, due - turn.at, 1, rounds=turn.ending.rounds)
 
 
 def _send_warning(turn: Turn, seconds: float, number: int, **facts: object) -> None:
     effect = turn.tell("warning", "warning", due_in_seconds=seconds, due_wall=turn.wall + seconds, **facts)
-    turn.announcement = turn.announcement._replace(effect=effect, attempts=number, again_at=NEVER, live=turn.live)
+    dated = turn.announcement.dated or turn.at + seconds
+    turn.announcement = turn.announcement._replace(
+        effect=effect, attempts=number, again_at=NEVER, live=turn.live, dated=dated
+    )
     turn.expect(time_limits.ANSWER_LOST_SECONDS)
 
 
@@ -258,6 +261,7 @@ def _told(turn: Turn, incident: Incident, event: Outcome) -> None:
         return
     if awaited and not delivered:
         turn.incident = turn.incident._replace(detail=event.detail)
+        turn.announcement = turn.announcement._replace(dated=0.0)
     if awaited and not over:
         turn.announcement = turn.announcement._replace(effect="", again_at=again_at)
         return
@@ -270,7 +274,7 @@ def _told(turn: Turn, incident: Incident, event: Outcome) -> None:
         # somebody hears of it at last: `grace` from now on, and no less than the text says
         grace = turn.rules.policy.grace
         turn.incident = turn.incident._replace(warned=max(event.at, due_at(turn.core, turn.rules) - grace))
-        turn.announcement = turn.announcement._replace(reminded=0)
+        turn.announcement = turn.announcement._replace(reminded=0, dated=0.0)
     reached = event.proof or ("somebody" if delivered else "")  # of an undelivered one: the terminals that took it
     turn.announcement = turn.announcement._replace(effect="", exhausted=not delivered, reached=reached)
 

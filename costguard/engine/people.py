@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from costguard.engine import deadline, obstacles
 from costguard.engine.attempt import abandon
+from costguard.engine.deadline import Situation
 from costguard.engine.effects import Answer
 from costguard.engine.events import AskExtend, AskHold, AskRelease, AskStop
 from costguard.engine.incident import back_to_watching, open_incident
@@ -72,7 +73,8 @@ def hold(turn: Turn, event: AskHold) -> None:
 def extend(turn: Turn, event: AskExtend) -> None:
     """A person moves the deadline on from where it is now, and nothing else: a machine that falls idle is stopped all the same."""
     core, key = turn.core, holder(event.owner, event.uid)
-    limit, due = deadline.first(turn.situation).at, deadline.deadline_at(turn.situation)
+    situation = _since_the_last_look(turn, event)
+    limit, due = deadline.first(situation).at, deadline.deadline_at(situation)
     wanted = max(due, event.at) + event.seconds
     until = wanted if event.uid == ROOT else min(wanted, limit + turn.rules.policy.extend_max)
     stopped = _acted(core) and wording_of(action_of(core.incident, turn.rules)).ends_bill
@@ -84,7 +86,8 @@ def extend(turn: Turn, event: AskExtend) -> None:
         most = turn.rules.policy.extend_max
         message = f"refused: users may move the deadline by {duration(most)} in total, and have done so; root can move it further"
     else:
-        _extend(turn, event.at, Hold(event.owner, event.reason, until, event.wall + until - event.at, event.uid), key)
+        extension = Hold(event.owner, event.reason, until, event.wall + until - event.at, event.uid)
+        _extend(turn, event.at, extension, key, due)
         allowed = duration(turn.rules.policy.extend_max)
         cut = f" (you asked for {duration(event.seconds)}; users may move it by {allowed} in total, root by more)"
         words = f"the deadline is now in {duration(until - event.at)}{cut if until < wanted else ''}"
@@ -93,8 +96,17 @@ def extend(turn: Turn, event: AskExtend) -> None:
     _answer(turn, event.client, message, done=False)
 
 
-def _extend(turn: Turn, at: float, extension: Hold, key: str) -> None:
-    incident, before = turn.core.incident, deadline.deadline_at(turn.situation)
+def _since_the_last_look(turn: Turn, event: AskExtend) -> Situation:
+    """What the deadline is judged by: the machine's own time is that of the last look, and it may have slept since."""
+    state, wall = turn.state, turn.wall - (event.at - turn.at)
+    if event.suspended is not None:
+        state = state._replace(core=state.core._replace(clocks=state.core.clocks._replace(suspended=event.suspended)))
+    return turn.situation._replace(state=state, wall=wall)
+
+
+def _extend(turn: Turn, at: float, extension: Hold, key: str, before: float) -> None:
+    """``before``: when the deadline was."""
+    incident = turn.core.incident
     if turn.core.phase == WARNING and incident is not None and incident.reason == DEADLINE.name:
         back_to_watching(turn, f"{extension.owner} extended the deadline")
     mine = next((one for one in turn.deadline.extensions if one.key == key and one.until > at), None)

@@ -60,7 +60,7 @@ INCIDENT = {
     "released": "attempt.announced", "retry": "attempt.retry_at", "asked": "attempt.requested_at", "proof": "proof",
     "receipt": "receipt", "confirm": "attempt.confirm_effect", "recheck": "attempt.confirm_at",
     "stopping": "attempt.seen_stopping", "lost": "outcome_deadline", "detail": "detail",
-    "reminded": "announcement.reminded", "unguarded": "announcement.unguarded", "live": "announcement.live", "saving": "hook_began", "saved": "hook_ended", "hook_failed": "hook_failed",
+    "reminded": "announcement.reminded", "unguarded": "announcement.unguarded", "live": "announcement.live", "dated": "announcement.dated", "saving": "hook_began", "saved": "hook_ended", "hook_failed": "hook_failed",
     "answers": "answers_until", "put_off": "put_off",
 }  # fmt: skip
 

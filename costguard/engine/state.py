@@ -78,6 +78,7 @@ class Announcement(NamedTuple):
     reminded: int = 0  # how many reminders of the countdown were sent
     unguarded: bool = False  # the guard ended in the countdown; in live mode people were told so
     live: bool = False  # people were told of what would really be done
+    dated: float = 0.0  # the earliest moment of the action that somebody may have read of; 0: nobody has read of any
 
 
 class Attempt(NamedTuple):

@@ -50,7 +50,7 @@ text, notes          text of a notice, a list of notes
 change               what the cloud announces: ``stop``, ``terminate``, ``hibernate``, ``reboot``, ``freeze``; anything else: it
                      reclaims the machine
 limit                what the deadline is: ``lifetime``, ``lease``, ``budget``; ``movable``: seconds by which users may move it;
-                     ``was_wall``: when it was before it was moved
+                     ``was_wall``: when it, or the action, was before it was moved
 stop_busy            true when the deadline stops work too
 done                 in a reminder: ``cannot``, ``unknown``; anything else: failed
 acted                true when an action was requested before the machine came back
@@ -129,6 +129,14 @@ def _warning(facts: Facts) -> tuple[str, Lines]:
 
 def _countdown(facts: Facts) -> tuple[str, Lines]:
     title, lines = _warning(facts)
+    was, due = facts.number("was_wall"), facts.number("due_wall")
+    if was is not None and due is not None:
+        moved = f"from {clock(was, due)} to {clock(due, was)}"
+        return f"{facts.name}: {facts.wording.noun} put off {moved}", [
+            *lines[:1],
+            "costguard was started again meanwhile, and gives people time to answer.",
+            *lines[1:],
+        ]
     first = facts.number("unreached_tries") is not None  # nobody has read the one that this would remind of
     return title if first else f"Reminder: {title}", lines
 
@@ -153,7 +161,7 @@ def _passed(facts: Facts) -> str:
 def _deadline_ahead(facts: Facts) -> tuple[str, Lines]:
     limit = LIMITS.get(facts.text("limit"), "its deadline passes")
     verb = "would" if facts.dry else "will"
-    busy = _STOPS_WORK if facts.true("stop_busy") else "If work goes on then, nothing happens until it has ended."
+    busy = _STOPS_WORK if facts.true("stop_busy") else "If work is still running then, nothing happens until it ends."
     grace = facts.number("grace")
     then = f", {duration(grace)} before the {facts.wording.noun}" if grace else ""
     return f"{facts.subject} {verb} {facts.wording.base} when {limit} {facts.when}".rstrip(), [
@@ -177,8 +185,8 @@ def _deadline_extended(facts: Facts) -> tuple[str, Lines]:
     end = f" to {clock(until, until - DAY)}" if until is not None else ""
     if ended := facts.names("ended"):
         whose = "" if ended == [owner] else f" This ends the extension of {' and '.join(ended)}."
-        return f"{facts.name}: deadline back{end}: released by {owner or 'root'}", [
-            f"What moved it has been taken back.{whose} A warning comes before anything is done.",
+        return f"{facts.name}: deadline moved back{end} by {owner or 'root'}", [
+            f"The extension was released.{whose} A warning comes before anything is done.",
             _how_to_move(facts),
             _price(facts),
         ]
@@ -186,7 +194,7 @@ def _deadline_extended(facts: Facts) -> tuple[str, Lines]:
     start = f" from {clock(was, until)}" if was is not None and until is not None else ""
     return f"{facts.name}: deadline moved{start}{end}{f' by {owner}' if owner else ''}", [
         sentence(f"reason given: {reason}" if reason else ""),
-        "The rule for idle time applies as before. Who moved it, or root, can take that back: `costguard release`.",
+        "The rule for idle time applies as before. Whoever moved it, or root, can undo that: `costguard release`.",
         _price(facts),
     ]
 
@@ -237,7 +245,7 @@ def _counted(facts: Facts) -> Lines:
     off, idle = facts.number("would_off") or 0.0, facts.number("idle_cost")
     again = f", and it stayed up for {duration(off)} after that" if off >= 60.0 else ""
     before = (
-        f"It stayed up for {duration(off)} after a stop that live mode would have made before." if off >= 60.0 else ""
+        f"It stayed up for {duration(off)} after a stop that live mode would have made earlier." if off >= 60.0 else ""
     )
     estimated = facts.number("would_save") if facts.dry else facts.number("saved")
     counted = _limited(facts.number("saving_limit") or 0.0, facts.number("uncounted") or 0.0) if estimated else ""
@@ -249,8 +257,9 @@ def _counted(facts: Facts) -> Lines:
         f"GPUs unreadable for long: {several(count('alarms'), 'alarm')}." if count("alarms") else "",
         f"A job looked as if it hung: told {times(count('hung'))}." if count("hung") else "",
         f"People or programs kept it up without GPU work: told {times(count('kept_up'))}." if count("kept_up") else "",
+        # the title says so where nothing was saved
         f"Its idle hours cost {money(idle, facts.text('currency'))} (an estimate)."
-        if idle and facts.guarded.billed
+        if idle and facts.guarded.billed and estimated
         else "",
     ]
 
@@ -259,7 +268,7 @@ def _limited(counted: float, uncounted: float) -> str:
     """Why the money is less than the hours at the price; nothing where all of them count."""
     if not counted or uncounted < 60.0:
         return ""
-    return f"Of each stop at most {duration(counted)} count as saved (saving_limit)."
+    return f"At most {duration(counted)} of each stop counts as saved (saving_limit)."
 
 
 def _nearly(facts: Facts) -> Lines:
@@ -458,10 +467,9 @@ def _came_back(facts: Facts) -> tuple[str, Lines]:
 def _closed(facts: Facts) -> tuple[str, Lines]:
     off, proof, saved = facts.number("off_seconds"), facts.text("proof"), facts.number("saved")
     stopped, started = facts.number("stopped_wall"), facts.number("started_wall")
-    away = f"Off or starting for {duration(off)}" if off is not None and off > 0 else ""
-    if away and stopped is not None and started is not None:
-        away += f": last seen {clock(stopped, 0.0)}, started {clock(started, 0.0)}"
-    estimate = "" if saved is None else f"Saved: {money(saved, facts.text('currency'))} (an estimate)."
+    known = off is not None and off > 0
+    dated = known and stopped is not None and started is not None
+    away = f"Off or starting from {clock(stopped, 0.0)} to {clock(started, 0.0)}." if dated else ""
     price = facts.number("price_per_hour")
     counted = saved / price * 3600.0 if saved and price else 0.0
     limited = _limited(counted, (off or 0.0) - counted)
@@ -470,14 +478,13 @@ def _closed(facts: Facts) -> tuple[str, Lines]:
         "How long it was off, and what that saved, is not known: nothing has set its clock since." if unset else ""
     )
     lines = [
-        sentence(away),
+        away,
         why_none,
-        estimate,
         limited,
-        _price(facts) if estimate else "",
+        "" if saved is None else _price(facts),
         f"Proof: {proof}." if proof else "",
     ]
-    after = f" after {duration(off)}" if away and off is not None else ""
+    after = f" after {duration(off)}" if known and off is not None else ""
     worth = "" if saved is None else f", and saved {money(saved, facts.text('currency'))}"
     return f"{facts.machine} has started again{after}; the {facts.wording.noun} is confirmed{worth}", lines
 
@@ -534,9 +541,9 @@ def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
 def _unknown_senses(facts: Facts, senses: Lines, since: str) -> tuple[str, Lines]:
     return f"{facts.name}: whether somebody works cannot be seen{since}; {facts.wording.none} meanwhile", [
         *[sentence(words) for words in senses],
-        f"A sense that is required and cannot see blocks every end, so {facts.guarded.stays}.",
+        f"A required sense that cannot see blocks {facts.guarded.any_end}, so {facts.guarded.stays}.",
         _cost_so_far(facts),
-        f"Check `costguard doctor`. {_unneeded(facts)} `[senses.NAME] required = false` lets it go.",
+        f"Check `costguard doctor`. {_unneeded(facts)} To go without that sense: `[senses.NAME] required = false`.",
     ]
 
 
@@ -550,7 +557,7 @@ def _kept_up(facts: Facts) -> tuple[str, Lines]:
         *[sentence(words) for words in facts.names("keeps") or told],
         facts.guarded.but_for,
         _cost_so_far(facts),
-        f"{_unneeded(facts)} `senses.at_most` limits how long that may last.",
+        f"{_unneeded(facts)} To limit how long that may last: `senses.at_most`.",
     ]
 
 
@@ -836,8 +843,8 @@ def _price(facts: Facts) -> str:
     return f"Price (estimate): {known.hourly}." if known and facts.guarded.billed else ""
 
 
-_SAID = frozenset(("warning", "countdown", "unguarded"))
-"""Kinds that say themselves how it stands: the agent's sentence is older than they are when people read it."""
+_SAID = frozenset(("warning", "countdown", "unguarded", "acting"))
+"""Kinds that say themselves how it stands: the agent's sentence is older than they are when people read it, or says the same once more."""
 
 
 def _footer(facts: Facts, *, stands: bool) -> Lines:

@@ -227,8 +227,10 @@ def _here(one: Delivery, channels: Sequence[str], end: float) -> DeliveryResult:
         answered[name] = time.time()
         if name in reached:
             one.record.keep(name, 0, reached[name])
+        elif name in absent:
+            one.record.absent(name, 0, absent[name])
         else:
-            one.record.done(name, 0, failed.get(name) or absent[name])
+            one.record.done(name, 0, failed[name])
     return DeliveryResult(reached, failed, answered=answered, absent=absent)
 
 

@@ -47,9 +47,9 @@ LASTING = frozenset(("summary",))
 FIRST_TRY = ""
 """In the place of a channel's name, in the line that has the id under which the message was first sent."""
 
-BEGUN, ENDED, ASKED, DONE, DUE, NOT_TAKEN, ALREADY_TAKEN = range(7)
+BEGUN, ENDED, ASKED, DONE, DUE, NOT_TAKEN, ALREADY_TAKEN, ABSENT = range(8)
 """Steps, in the place of an address's number: the delivery begins; it has ended; an address is asked now; it is done with, whatever came of
-it; it is to be asked; it did not take the message, and may be asked again; it has it from an earlier try."""
+it; it is to be asked; it did not take the message, and may be asked again; it has it from an earlier try; it leads to nobody."""
 
 WHOLE = -1
 """In the place of an address's number: all of a channel."""
@@ -164,6 +164,10 @@ class DeliveryRecord:
         """Nothing more of this comes to an address, or to any of a channel; ``why`` is empty where none was to come."""
         self._step(DONE, name, number, why)
 
+    def absent(self, name: str, number: int, why: str) -> None:
+        """A channel leads to nobody."""
+        self._step(ABSENT, name, number, why)
+
     def ended(self) -> None:
         """The delivery is over, whatever came of it."""
         self._step(ENDED)
@@ -188,7 +192,7 @@ class DeliveryRecord:
                     ended = True
                 elif number == ASKED:
                     left[more[0], more[1]] = float(moment)
-                elif number in {DONE, ALREADY_TAKEN}:
+                elif number in {DONE, ALREADY_TAKEN, ABSENT}:
                     over.add((more[0], more[1]))
         return Progress(ended, left, over)
 

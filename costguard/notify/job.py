@@ -183,3 +183,17 @@ class DeliveryResult(NamedTuple):
         """
         asked = any(name in beyond for name in (*self.reached, *self.failed))
         return any(name in beyond for name in self.reached) if asked else bool(self.reached)
+
+    def among_those_present(self, kind: str) -> "DeliveryResult":
+        """What came of a message once channels that led to nobody are left out: they failed only where there was no other.
+
+        What happened to a task after its end has nobody left in it to hear; a warning that nobody heard stays one.
+        """
+        if kind == "test":  # which asks for each
+            return self._replace(failed={**self.failed, **self.absent}, absent={})
+        if self.reached or self.failed or not self.absent:
+            return self._replace(absent={})
+        if "task" in self.absent and kind != "warning":
+            unheard = {UNASKED: f"nobody is left to hear it: {self.absent['task']}"}
+            return DeliveryResult(unheard, answered=self.answered, begun=self.begun)
+        return self._replace(failed=self.absent, absent={})

@@ -16,6 +16,7 @@ from costguard.clocks import boot_clock
 from costguard.history import FILE, query
 from costguard.history.query import Event, HistoryError
 from costguard.notify.delivery_record import (
+    ABSENT,
     ALREADY_TAKEN,
     ASKED,
     BEGUN,
@@ -161,13 +162,15 @@ class _Delivery:
         for name in self._channels:
             of_channel = [one for (channel, _), one in sorted(self._addresses.items()) if channel == name]
             took = [one.words for one in of_channel if one.step == TAKEN]
-            lost = [words for one in of_channel if (words := _why(one, why))]
+            nobody = [one.words for one in of_channel if one.step == ABSENT]
+            lost = [words for one in of_channel if one.step != ABSENT and (words := _why(one, why))]
             if not of_channel:
                 lost = [f"{why}; {NOT_SENT if known else IN_DOUBT}"]
             reached = {**told.reached, **({name: ", ".join(took)} if took else {})}
             failed = {**told.failed, **({name: "; ".join(dict.fromkeys(lost))} if lost else {})}
-            told = told._replace(reached=reached, failed=failed)
-        return told
+            absent = {**told.absent, **({name: nobody[0]} if nobody else {})}
+            told = told._replace(reached=reached, failed=failed, absent=absent)
+        return told.among_those_present(self.message.kind)
 
 
 def _why(one: _Address, why: str) -> str:
@@ -204,7 +207,7 @@ def _deliveries(path: str, job: RecallJob) -> dict[str, _Delivery]:
                 found[whom] = _Delivery(message, tuple(str(channel) for channel in channels), moment, date, named)
             elif number == ENDED:
                 found[whom].ended = True
-            elif number in {DUE, ASKED, NOT_TAKEN, DONE, ALREADY_TAKEN}:
+            elif number in {DUE, ASKED, NOT_TAKEN, DONE, ALREADY_TAKEN, ABSENT}:
                 where, address, *words = more
                 found[whom].step(TAKEN if number == ALREADY_TAKEN else number, where, address, *words)
     return found

@@ -83,7 +83,7 @@ def tell(job: TellJob, overtaken: Overtaken) -> DeliveryResult:
     if record.spared and not (told.reached or told.failed or told.error):
         spared = DeliveryResult({UNASKED: f"{SPARED} ({draft.kind})"}) if takers.asked else _unasked(message)
         return spared._replace(begun=told.begun)
-    told = among_those_present(told, draft.kind)
+    told = told.among_those_present(draft.kind)
     if told.arrived(takers.beyond):
         if is_new_summary:
             _summarized(draft)
@@ -146,21 +146,6 @@ def _summary(job: TellJob) -> Draft | None:
     return summary.begun(found._replace(id=summary.name_of(found, time.time())), _has_takers(job))
 
 
-def among_those_present(told: DeliveryResult, kind: str) -> DeliveryResult:
-    """What came of a message once channels that led to nobody are left out: they failed only where there was no other.
-
-    What happened to a task after its end has nobody left in it to hear; a warning that nobody heard stays one.
-    """
-    if kind == "test":  # which asks for each
-        return told._replace(failed={**told.failed, **told.absent}, absent={})
-    if told.reached or told.failed or not told.absent:
-        return told._replace(absent={})
-    if "task" in told.absent and kind != "warning":
-        unheard = {UNASKED: f"nobody is left to hear it: {told.absent['task']}"}
-        return DeliveryResult(unheard, answered=told.answered, begun=told.begun)
-    return told._replace(failed=told.absent, absent={})
-
-
 def _picture(draft: Draft, history: str) -> "DrawJob | None":
     """What to draw for a message that leaves the machine."""
     from costguard.notify import pictured
@@ -207,13 +192,13 @@ def _has_takers(job: TellJob) -> Callable[[Draft], bool]:
 def wants(channel: Mapping[str, object], message: Message, takes_back: str = "") -> bool:
     """Whether a channel gets such a message: by its kind where kinds are named, else by its level.
 
-    ``takes_back``: the level of what people were told before, and is not so any more. Who heard that hears this; and a hold
-    that ends a countdown cancels what was announced.
+    ``takes_back``: the level of what people were told before, and is not so any more. Who heard that hears this; a hold
+    that ends a countdown cancels what was announced, and a later date stands in the place of the warning's.
     """
     kinds = channel.get("kinds")
     if isinstance(kinds, list | tuple) and kinds:
-        cancels = message.kind == "held" and bool(takes_back)
-        return message.kind in {*kinds, "test"} or (cancels and "cancelled" in kinds)
+        as_kind = {"held": "cancelled", "countdown": "warning"}.get(message.kind) if takes_back else None
+        return message.kind in {*kinds, "test"} or as_kind in kinds
     lowest = channel.get("level")
     if message.level not in LEVELS or lowest not in LEVELS:
         return True  # rather once too often

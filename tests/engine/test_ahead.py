@@ -2,9 +2,12 @@
 
 import pytest
 
-from costguard.engine import AskExtend, Step
+from costguard.engine import AskExtend, Known, Step, deadline
+from costguard.engine.deadline import Situation
 from costguard.engine.effects import Answer, Tell
 from costguard.engine.policy import Policy
+from costguard.engine.rules import rules_of
+from costguard.engine.words import duration
 from tests.engine.world import BASE, BUSY, EPOCH, QUIET, World, reloaded
 
 HOUR = 3600.0
@@ -268,6 +271,26 @@ def test_an_extension_outlives_the_guard_and_the_boot(way: str) -> None:
     assert world.wall + extension.until - world.now == pytest.approx(end, abs=30.0)
 
 
+@pytest.mark.parametrize("limit", ["lifetime", "lease_until"])
+def test_who_moves_the_deadline_right_after_a_sleep_gets_all_of_it(limit: str) -> None:
+    """No look has seen yet that the machine slept: a lifetime has stood still meanwhile, and a lease has not."""
+    world = World(
+        RARE._replace(**{limit: 10 * HOUR + (EPOCH if limit == "lease_until" else 0.0)}, extend_max=4 * HOUR), 1
+    )
+    world.run(HOUR, BUSY)
+    world.suspend(5 * HOUR)
+    asked = AskExtend(world.now + 1.0, 2 * HOUR, "ann", "", 1, world.wall + 1.0, 1001, suspended=world.suspended)
+    answer = next(effect for effect in world.send(asked).effects if isinstance(effect, Answer))
+    left = (11 if limit == "lifetime" else 6) * HOUR
+    assert answer.message == f"the deadline is now in {duration(left - 1.0)}"
+    world.run(120.0, BUSY)
+    extension = world.state.core.deadline.extension
+    assert extension is not None
+    assert extension.until == pytest.approx(6 * HOUR + left, abs=2.0)
+    situation = Situation(world.state, rules_of(world.policy), world.wall, None)
+    assert extension.until == pytest.approx(deadline.first(situation).at + 2 * HOUR, abs=2.0)
+
+
 LONG: Policy = BASE._replace(grace=HOUR, arm_duration=None, boot_grace=120.0)
 
 
@@ -330,3 +353,63 @@ def test_an_extension_keeps_the_reason_that_its_user_gave() -> None:
         (extension,) = world.state.core.deadline.extensions
         reasons.append(extension.reason)
     assert reasons == ["a run", "a run", "another"]
+
+
+def killed(world: World, times: int, every: float) -> World:
+    """A guard of a countdown that is killed so often, and is there again after a second; then it lives on to the action."""
+    for _ in range(times):
+        world.restart(1.0)
+        end = world.now + every
+        while world.now < end:
+            world.tick(Known(0.0, (), 400.0))  # a counter that reaches over the hole
+    return world
+
+
+def dates(world: World, kind: str, fact: str) -> list[float]:
+    """The dates in messages of a kind, as seconds since the beginning."""
+    return [
+        float(str(effect.facts[fact])) - EPOCH
+        for _, effect in world.effects
+        if isinstance(effect, Tell) and effect.kind == kind and fact in effect.facts
+    ]
+
+
+@pytest.mark.parametrize(("kills", "news"), [(1, 0), (2, 0), (4, 1), (12, 3)])
+def test_who_was_warned_hears_that_killed_guards_have_put_the_action_off(kills: int, news: int) -> None:
+    """A minute is no news; more is told, ever more rarely, as the moment that holds now, beside the one that people have read."""
+    world = World(BASE._replace(grace=600.0, arm_duration=None, boot_grace=0.0), 1)
+    world.run(890.0, QUIET)
+    assert world.phase() == "WARNING"
+    killed(world, kills, every=25.0)
+    world.run(700.0, QUIET)
+    later, read = dates(world, "countdown", "due_wall"), dates(world, "countdown", "was_wall")
+    assert len(later) == news
+    assert [a > b + 60.0 for a, b in zip(later, read, strict=True)] == [True] * news
+    assert read == [*dates(world, "warning", "due_wall"), *later][:news]
+    assert world.stops()[0] - (later or dates(world, "warning", "due_wall"))[-1] <= 80.0
+
+
+@pytest.mark.parametrize(("kills", "news"), [(1, []), (3, [("countdown", "warning")])])
+def test_who_took_a_warning_that_is_made_anew_hears_its_later_date(kills: int, news: list[tuple[str, str]]) -> None:
+    """The guard was killed before it knew who had it: whoever had is spared the next one, with its later date."""
+    world = World(BASE._replace(grace=600.0, arm_duration=None, boot_grace=0.0), 1)
+    while world.phase() != "WARNING":
+        world.tick(QUIET)
+    killed(world, kills, every=30.0)
+    world.run(650.0, QUIET)
+    first = dates(world, "warning", "due_wall")[0]
+    told = [effect for _, effect in world.effects if isinstance(effect, Tell) and "was_wall" in effect.facts]
+    assert [(effect.kind, effect.level) for effect in told] == news
+    assert dates(world, "countdown", "was_wall") == [first] * len(news)
+
+
+def test_a_warning_that_nobody_took_has_no_date_that_anybody_read() -> None:
+    """Its further tries are news by themselves."""
+    world = World(BASE._replace(grace=600.0, arm_duration=None, boot_grace=0.0, unreached_wait=0.0), 1)
+    world.run(320.0, QUIET)
+    for _ in range(40):
+        world.tick(QUIET)
+        world.settle(Tell="failed")
+    world.run(700.0, QUIET)
+    assert dates(world, "countdown", "was_wall") == []
+    assert world.stops()

@@ -314,6 +314,8 @@ def test_every_channel_has_its_answer(run: Run) -> None:
         ),
         ({"kinds": ["warning", "cancelled"]}, {"kind": "held", "level": "info"}, False),
         ({"kinds": ["warning"]}, {"kind": "held", "level": "info", "facts": {"takes_back": "warning"}}, False),
+        ({"kinds": ["warning"]}, {"kind": "countdown", "level": "warning"}, False),
+        ({"kinds": ["warning"]}, {"kind": "countdown", "level": "warning", "facts": {"takes_back": "warning"}}, True),
     ],
 )
 def test_a_channel_gets_what_it_asked_for(tmp_path: Path, channel: Answers, message: Answers, sent: bool) -> None:

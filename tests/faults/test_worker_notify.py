@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from costguard.notify.delivery_record import ABSENT, DONE, FOLDER
 from costguard.notify.message import Message
 from costguard.notify.terminal import write_all
 from costguard.notify.terminals import people
@@ -335,7 +336,9 @@ def test_the_guards_own_terminal(tmp_path: Path, terminals: list[Terminal]) -> N
     (tmp_path / "file").write_text("precious")
     assert "not a terminal" in notify(tmp_path, ["terminal"], tty=str(tmp_path / "file"))["failed"]["terminal"]
     assert "not a terminal" in notify(tmp_path, ["terminal"], tty="/dev/null")["failed"]["terminal"]
-    assert "no terminal of its own" in notify(tmp_path, ["terminal"])["failed"]["terminal"]
+    assert "no terminal of its own" in notify(tmp_path, ["terminal"], runtime=str(tmp_path))["failed"]["terminal"]
+    steps = [json.loads(line)[1] for line in (tmp_path / FOLDER / "m1").read_text().splitlines()]
+    assert (ABSENT in steps, DONE in steps) == (True, False), "a guard that was killed is told no failure"
     assert (tmp_path / "file").read_text() == "precious"
 
 

@@ -11,6 +11,10 @@ import pytest
 
 from costguard.agent import recorder
 from costguard.agent.loop import Loop
+from costguard.engine.effects import Tell
+from costguard.engine.events import Tick
+from costguard.engine.observation import Observation
+from costguard.engine.state import Incident
 from costguard.history.query import Event
 from costguard.history.story import IncidentSummary, story, summaries
 from costguard.host.ports import Instant
@@ -221,6 +225,19 @@ def test_a_further_try_stands_where_its_message_does() -> None:
     held = Draft("m9", "held", "info", {"overtakes": "x-i1"})
     loop.history.delivery(held, DeliveryResult(reached={"team": "Slack"}), 2)
     assert loop.history._events[-1].row.incident == "x-i1"
+
+
+def test_what_is_told_beside_the_end_of_an_incident_is_kept_where_its_further_tries_are() -> None:
+    """The look that sees work ends a countdown, and an alarm too: a try of *recovered* stood alone, without its title."""
+    beside = Tell("m7", "unknown_recovered", "info", {"takes_back": "critical"})
+    _host, _journal, loop = play()
+    before = loop._last.state.core._replace(incident=Incident("x-i1", "idle", "", 0.0))
+    over = loop._last._replace(state=loop._last.state._replace(core=before._replace(incident=None)), effects=(beside,))
+    loop.history.note(Tick(1.0, Observation((), ())), before, over, 1.0, dict)
+    loop.history.delivery(Draft("m7", beside.kind, beside.level, beside.facts), DeliveryResult({"team": "Slack"}), 2)
+    told, further = [queued.row for queued in loop.history._events][-2:]
+    assert (told.kind, further.kind) == ("told", "delivery")
+    assert told.incident == further.incident == ""
 
 
 def test_the_machines_own_end_leaves_the_record_on_the_disk() -> None:

@@ -5,7 +5,6 @@ import pytest
 from costguard.notify.job import UNASKED, DeliveryResult
 from costguard.notify.message import Message
 from costguard.notify.task import in_one_line
-from costguard.notify.worker import among_those_present
 
 NO_TERMINAL = {"terminal": "costguard has no terminal of its own"}
 ENDED = {"task": "job 1 has ended"}
@@ -14,27 +13,27 @@ ENDED = {"task": "job 1 has ended"}
 @pytest.mark.parametrize("told", [DeliveryResult({"team": "Slack"}, absent=NO_TERMINAL), DeliveryResult(failed={"team": "HTTP 500"}, absent=NO_TERMINAL)])  # fmt: skip
 def test_beside_others_it_is_no_failure(told: DeliveryResult) -> None:
     """What became of those who are there is all that there is to say."""
-    assert among_those_present(told, "warning") == told._replace(absent={})
+    assert told.among_those_present("warning") == told._replace(absent={})
 
 
 @pytest.mark.parametrize("kind", ["warning", "done"])
 def test_alone_it_is_one(kind: str) -> None:
     """A warning to a machine at which nobody sits has reached nobody."""
-    assert among_those_present(DeliveryResult(absent=NO_TERMINAL), kind) == DeliveryResult(failed=NO_TERMINAL)
+    assert DeliveryResult(absent=NO_TERMINAL).among_those_present(kind) == DeliveryResult(failed=NO_TERMINAL)
 
 
 def test_a_task_that_has_ended_has_nobody_left_to_hear_it() -> None:
     """That is no failure, either; but a warning that nobody heard stays one."""
     told = DeliveryResult(absent={**NO_TERMINAL, **ENDED}, answered={"task": 5.0})
-    assert among_those_present(told, "done") == DeliveryResult(
+    assert told.among_those_present("done") == DeliveryResult(
         {UNASKED: "nobody is left to hear it: job 1 has ended"}, answered={"task": 5.0}
     )
-    assert among_those_present(told, "warning").failed == {**NO_TERMINAL, **ENDED}
+    assert told.among_those_present("warning").failed == {**NO_TERMINAL, **ENDED}
 
 
 def test_a_test_asks_for_each() -> None:
     """Whoever tests a channel is told that it leads to nobody."""
-    told = among_those_present(DeliveryResult({"team": "Slack"}, absent=NO_TERMINAL), "test")
+    told = DeliveryResult({"team": "Slack"}, absent=NO_TERMINAL).among_those_present("test")
     assert (told.reached, told.failed, told.absent) == ({"team": "Slack"}, NO_TERMINAL, {})
 
 

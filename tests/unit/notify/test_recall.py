@@ -44,6 +44,7 @@ def asked(folder: Path, message: Draft | None = WARNING) -> DeliveryResult | Non
         ([("keep", 0, "Slack"), ("due", 1)], "Slack", f"{WHY}; it was not sent"),
         ([("done",)], "", ""),
         ([("done", 0)], "", ""),
+        ([("asked", 0), ("absent", 0, "the task has ended")], "", ""),
     ],
 )
 def test_each_channel_is_as_far_as_its_last_step(
@@ -57,6 +58,21 @@ def test_each_channel_is_as_far_as_its_last_step(
     assert told is not None
     assert (told.reached.get("team", ""), told.failed.get("team", "")) == (reached, failed)
     assert told.failed["mail"] == told.failed["wall"] == f"{WHY}; it was not sent"
+
+
+def test_a_channel_that_leads_to_nobody_is_no_failure_beside_others(tmp_path: Path) -> None:
+    """As where the delivery itself says so; alone it is one."""
+    none = "costguard has no terminal of its own"
+    DeliveryRecord(str(tmp_path), WARNING, again=False, channels=("wall",)).absent("wall", 0, none)
+    alone = asked(tmp_path)
+    assert alone is not None
+    assert alone.failed == {"wall": none}
+    record = begun(tmp_path)
+    record.absent("wall", 0, none)
+    record.keep("team", 0, "Slack")
+    told = asked(tmp_path)
+    assert told is not None
+    assert (set(told.failed), told.absent) == ({"mail"}, {})
 
 
 def test_of_a_worker_that_was_killed_before_it_began_nothing_was_sent(tmp_path: Path) -> None:
