@@ -468,8 +468,9 @@ def _closed(facts: Facts) -> tuple[str, Lines]:
     off, proof, saved = facts.number("off_seconds"), facts.text("proof"), facts.number("saved")
     stopped, started = facts.number("stopped_wall"), facts.number("started_wall")
     known = off is not None and off > 0
-    dated = known and stopped is not None and started is not None
-    away = f"Off or starting from {clock(stopped, 0.0)} to {clock(started, 0.0)}." if dated else ""
+    away = ""
+    if known and stopped is not None and started is not None:
+        away = f"Off or starting from {clock(stopped, 0.0)} to {clock(started, 0.0)}."
     price = facts.number("price_per_hour")
     counted = saved / price * 3600.0 if saved and price else 0.0
     limited = _limited(counted, (off or 0.0) - counted)

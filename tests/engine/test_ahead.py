@@ -271,22 +271,22 @@ def test_an_extension_outlives_the_guard_and_the_boot(way: str) -> None:
     assert world.wall + extension.until - world.now == pytest.approx(end, abs=30.0)
 
 
-@pytest.mark.parametrize("limit", ["lifetime", "lease_until"])
-def test_who_moves_the_deadline_right_after_a_sleep_gets_all_of_it(limit: str) -> None:
+@pytest.mark.parametrize(
+    ("policy", "hours"),
+    [(RARE._replace(lifetime=10 * HOUR), 17.0), (RARE._replace(lease_until=EPOCH + 10 * HOUR), 12.0)],
+)
+def test_who_moves_the_deadline_right_after_a_sleep_gets_all_of_it(policy: Policy, hours: float) -> None:
     """No look has seen yet that the machine slept: a lifetime has stood still meanwhile, and a lease has not."""
-    world = World(
-        RARE._replace(**{limit: 10 * HOUR + (EPOCH if limit == "lease_until" else 0.0)}, extend_max=4 * HOUR), 1
-    )
+    world = World(policy._replace(extend_max=4 * HOUR), 1)
     world.run(HOUR, BUSY)
     world.suspend(5 * HOUR)
     asked = AskExtend(world.now + 1.0, 2 * HOUR, "ann", "", 1, world.wall + 1.0, 1001, suspended=world.suspended)
     answer = next(effect for effect in world.send(asked).effects if isinstance(effect, Answer))
-    left = (11 if limit == "lifetime" else 6) * HOUR
-    assert answer.message == f"the deadline is now in {duration(left - 1.0)}"
+    assert answer.message == f"the deadline is now in {duration((hours - 6.0) * HOUR - 1.0)}"
     world.run(120.0, BUSY)
     extension = world.state.core.deadline.extension
     assert extension is not None
-    assert extension.until == pytest.approx(6 * HOUR + left, abs=2.0)
+    assert extension.until == pytest.approx(hours * HOUR, abs=2.0)
     situation = Situation(world.state, rules_of(world.policy), world.wall, None)
     assert extension.until == pytest.approx(deadline.first(situation).at + 2 * HOUR, abs=2.0)
 
