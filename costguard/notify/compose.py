@@ -595,9 +595,9 @@ def _held(facts: Facts) -> tuple[str, Lines]:
     length = f" for {duration(seconds)}" if seconds is not None and not end else ""
     others = facts.names("holders")
     last = (
-        "the last of these holds ends. Each owner or root can end it"
+        "the last of these holds ends. Whoever holds it, or root, can end a hold early"
         if others
-        else "the hold ends. Its owner or root can end it"
+        else "the hold ends. Whoever holds it, or root, can end that early"
     )
     ends = f"; the {facts.wording.noun} is cancelled" if facts.text("takes_back") and not facts.dry else ""
     return f"{facts.name} is held{by}{end or length}{ends}", [
@@ -844,7 +844,7 @@ def _price(facts: Facts) -> str:
     return f"Price (estimate): {known.hourly}." if known and facts.guarded.billed else ""
 
 
-_SAID = frozenset(("warning", "countdown", "unguarded", "acting"))
+_SAID = frozenset(("warning", "countdown", "unguarded", "acting", "held"))
 """Kinds that say themselves how it stands: the agent's sentence is older than they are when people read it, or says the same once more."""
 
 

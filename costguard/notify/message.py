@@ -28,7 +28,7 @@ class DeliveryError(Exception):
 
 
 class AbsentError(DeliveryError):
-    """A channel leads to nobody here, and that is no fault: costguard has no terminal, or the task has ended."""
+    """A channel leads to nobody here, and that is no fault: costguard has no terminal, nobody sits at one, or the task has ended."""
 
 
 class Deliver(Protocol):

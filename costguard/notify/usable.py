@@ -65,10 +65,7 @@ def _of_channel(reference: str) -> tuple[str, bool]:
         bad = unusable(urls)
     except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises, no message would leave
         return f"apprise cannot be used: {type(error).__name__} (reinstall costguard in its environment)", False
-    words = [
-        (f"address {number}: " if len(urls) > 1 else "") + f"{one.service}: {one.trouble}" + (f" ({one.hint})" if one.hint else "")
-        for number, one in bad.items()
-    ]  # fmt: skip
+    words = [(f"address {number}: " if len(urls) > 1 else "") + one.why for number, one in bad.items()]
     return "; ".join(words), 0 < len(bad) < len(urls)
 
 

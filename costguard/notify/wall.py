@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from costguard import programs
 from costguard.engine.words import several
 from costguard.notify import terminal, terminals
-from costguard.notify.message import DeliveryError, Message
+from costguard.notify.message import AbsentError, DeliveryError, Message
 
 NOBODY = "nobody is logged in at a terminal of this machine; the message is in `costguard history`"
 
@@ -18,7 +18,7 @@ def deliver(message: Message, settings: Mapping[str, object]) -> str:
     limit = terminal.seconds(settings)
     paths = terminals.people(procfs, devfs)
     if not paths:
-        raise DeliveryError(NOBODY)
+        raise AbsentError(NOBODY)
     failed = terminal.write_all(paths, message, limit * 0.6, procfs)
     reached = [path for path in paths if path not in failed]
     if terminal.DENIED in failed.values():

@@ -110,7 +110,7 @@ def _where(site: Site, identity: Identity, name: str) -> _Where:
     environment = identity.details.get("environment") or PUBLIC
     suffix = {cloud.lower(): domain for cloud, domain in SUFFIXES.items()}.get(environment.lower())
     if found is None or suffix is None:
-        text = f"costguard does not know the Azure cloud {environment}" if found else "this is no name of a secret"
+        text = f"costguard does not know the Azure cloud {environment}" if found else "this is not the name of a secret"
         raise CloudError("refused", text, hint=f"allowed: {SecretStore.form}; clouds: {', '.join(SUFFIXES)}")
     given = for_tokens(site.settings.get("store_endpoint"), "store_endpoint under [cloud.azure]")
     base = given or f"https://{found['vault'].lower()}.{suffix}"

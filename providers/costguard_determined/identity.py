@@ -42,10 +42,10 @@ def identify(place: Place) -> Task:
         raise SchedulerError("changed", text, hint=_HINT)
     kind = KINDS.get(environ["DET_TASK_TYPE"].upper(), "")
     if not kind:
-        raise SchedulerError("refused", f"a task of the kind {environ['DET_TASK_TYPE']!r} is not ended", hint=_HINT)
+        raise SchedulerError("refused", f"tasks of the kind {environ['DET_TASK_TYPE']!r} are not ended", hint=_HINT)
     name = environ.get("DET_TRIAL_ID", "") if kind == "trial" else task
     if kind == "trial" and not _TRIAL.fullmatch(name):
-        text = "the environment of a trial lacks DET_TRIAL_ID, and the task's own identifier ends no trial"
+        text = "the environment of a trial lacks DET_TRIAL_ID, and a trial cannot be ended by the task's own identifier"
         raise SchedulerError("refused", text, hint=_HINT)
     details = {
         "kind": kind,

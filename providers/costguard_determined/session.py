@@ -149,7 +149,7 @@ class Remote:
             return
         found = (self._ask("/api/v1/master", end) or {}).get("clusterId")
         if found and found != own:
-            text = f"the master that answers is of cluster {found}, and {self._task.words} is one of cluster {own}"
+            text = f"the master that answers belongs to cluster {found}, but {self._task.words} to cluster {own}"
             raise SchedulerError("changed", text, hint="see DET_MASTER, and master under [task.determined]")
         self._met = True
 
@@ -161,7 +161,7 @@ class Remote:
         }
         mine = self._task.details["task"]
         if tasks and mine not in tasks:
-            text = f"task {mine} is none of {self._task.words}: DET_TRIAL_ID and DET_TASK_ID do not match"
+            text = f"task {mine} does not belong to {self._task.words}: DET_TRIAL_ID and DET_TASK_ID do not match"
             raise SchedulerError("changed", text, hint="start costguard from startup-hook.sh of the task")
 
     def _elsewhere(self, what: str) -> SchedulerError:
@@ -185,7 +185,7 @@ class Remote:
         wanted = self._task.details["allocation"]
         found = [one for one in listed or () if isinstance(one, dict) and one.get("allocationId") == wanted]
         if not found and listed:
-            raise self._elsewhere(f"is none of {self._task.words} any more: it restarted somewhere else")
+            raise self._elsewhere(f"no longer belongs to {self._task.words}: it restarted somewhere else")
         return found[0] if found else {}
 
     def _where(self, slots: int | None) -> tuple[int | None, str]:
@@ -208,7 +208,7 @@ class Remote:
         me = user if isinstance(user, dict) else {}
         if not owner or me.get("admin") is True or me.get("username") == owner:
             return []
-        text = f"the task is {owner}'s and the token {me.get('username') or 'of somebody else'}'s: whether it may end it is unknown"
+        text = f"the task is {owner}'s and the token {me.get('username') or 'of somebody else'}'s: whether the token may end it is unknown"
         hint = "give that user a role with the right, or name the owner's token: [task.determined] token_file"
         return [("consequences", PlanFinding("permission_unknown", text, hint))]
 

@@ -84,7 +84,7 @@ class SecretStore:
 def _parts(name: str, own: str) -> tuple[str, str]:
     found = _NAME.fullmatch(name)
     if found is None:
-        raise CloudError("refused", "this is no name of a secret", hint=f"allowed: {SecretStore.form}")
+        raise CloudError("refused", "this is not the name of a secret", hint=f"allowed: {SecretStore.form}")
     return found["project"] or own, found["secret"]
 
 

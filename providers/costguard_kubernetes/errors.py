@@ -24,7 +24,7 @@ UNSERVED = "NotServed"
 
 RIGHTS = "`costguard permissions kubernetes` prints the Role that its service account needs"
 ACCOUNT = "mount the service account (automountServiceAccountToken, or a projected volume and task.kubernetes.service_account)"
-WAY = "see that the pod may reach the API server (NetworkPolicy, KUBERNETES_SERVICE_HOST), and that this is the cluster's own CA"
+WAY = "check that the pod can reach the API server (NetworkPolicy, KUBERNETES_SERVICE_HOST), and that this is the cluster's own CA"
 SERVED = "see whether the definition of that kind is still installed: `kubectl api-resources`"
 BUDGETS = "`kubectl get pdb` shows the budget; whoever owns it may change it"
 

@@ -62,7 +62,7 @@ def identify(place: Place) -> Task:
     uid = _agreed("uid", [(one.source, one.uid) for one in facts])
     for what, name in (("pod", pod), ("namespace", namespace)):
         if not _NAME.fullmatch(name):
-            text = f"{name!r} is no name of a {what}" if name else f"nothing says which {what} this is"
+            text = f"{name!r} is not the name of a {what}" if name else f"nothing says which {what} this is"
             raise SchedulerError("refused", text, hint=_HINT)
     details = {"namespace": namespace, "pod": pod, "uid": uid, "run": uid}  # a StatefulSet's next pod has the same name
     evidence = tuple(f"{one.source}: {' '.join(filter(None, one[1:]))}" for one in facts if any(one[1:]))
@@ -100,8 +100,8 @@ def _agreed(what: str, said: list[tuple[str, str]]) -> str:
     named = [(source, value) for source, value in said if value]
     if len({value for _, value in named}) > 1:
         text = " and ".join(f"{source} says {value}" for source, value in named)
-        hint = "give the container what is of its own pod, by the downward API"
-        raise SchedulerError("changed", f"two facts about the {what} do not agree: {text}", hint=hint)
+        hint = "give the container the facts of its own pod, by the downward API"
+        raise SchedulerError("changed", f"two facts about the {what} disagree: {text}", hint=hint)
     return named[0][1] if named else ""
 
 

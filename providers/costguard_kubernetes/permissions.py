@@ -35,7 +35,7 @@ RIGHTS = (
     Right("patch", "jobs", "batch", "for a pod of a Job: to suspend it"),
     Right("get", "jobsets", _JOBSET, "for a pod of a JobSet: to look at it"),
     Right("patch", "jobsets", _JOBSET, "for a pod of a JobSet: to suspend it"),
-    Right("get", "replicasets", "apps", "for a pod of a Deployment: to find that"),
+    Right("get", "replicasets", "apps", "for a pod of a Deployment: to find the Deployment"),
     Right("get", "deployments", "apps", "for a pod of a Deployment: to look at it"),
     Right(
         "patch", "deployments/scale", "apps", "for a pod of a Deployment: to scale it to zero, and nothing else of it"
@@ -48,12 +48,18 @@ RIGHTS = (
     Right("patch", "leaderworkersets/scale", _LEADER, "for a pod of a LeaderWorkerSet: to scale it to zero"),
     Right("get", "notebooks", _KUBEFLOW, "for a pod of a Notebook: to look at it"),
     Right("patch", "notebooks", _KUBEFLOW, "for a pod of a Notebook: to mark it as stopped"),
-    Right("list", "horizontalpodautoscalers", "autoscaling", "to tell that one governs what is scaled to zero", False),
+    Right(
+        "list",
+        "horizontalpodautoscalers",
+        "autoscaling",
+        "to see whether an autoscaler governs what is scaled to zero",
+        False,
+    ),
     Right("create", "events", "", "to write messages to the pod's events, where its owner looks", False),
 )
 
 COMMANDS = """costguard permissions kubernetes --policy >costguard-role.yaml
-# take the rules out that are not for your pod's owner, then
+# remove the rules that are not for your pod's owner, then
 sed -i 's/SERVICE_ACCOUNT/THE_POD_S_OWN/; s/NAMESPACE/ITS_NAMESPACE/' costguard-role.yaml
 kubectl apply -n ITS_NAMESPACE -f costguard-role.yaml
 """

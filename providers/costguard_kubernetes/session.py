@@ -87,13 +87,11 @@ class PodSession:
             return
         if governor := change.governor(target):
             text = f"{governor} governs {target.words} and would let it go on at once: it is not suspended"
-            hint = "end it there: of Kueue's Workload `spec.active = false`"
+            hint = "end it there: set `spec.active = false` in Kueue's Workload"
             yield "refuse", PlanFinding("owner_governed", text, hint)
             return
         if seen.deleted:
-            text = (
-                f"{seen.deleted} has its volumes deleted when it is scaled down, for good: {target.words} is not ended"
-            )
+            text = f"scaling {seen.deleted} down deletes its volumes for good: {target.words} is not ended"
             hint = "set persistentVolumeClaimRetentionPolicy of the StatefulSet to Retain"
             yield "refuse", PlanFinding("owner_deletes", text, hint)
             return
@@ -161,7 +159,7 @@ class PodSession:
             yield _untried(error, target)
             return
         if not change.taken(target, tried):
-            text = f"the {made.words} would change nothing: this version of the API does not know that"
+            text = f"the {made.words} would change nothing: this version of the API does not know it"
             yield "refuse", PlanFinding("scheduler_refused", text, "update the cluster, or use another kill_action")
 
     def _try(self, facts: TaskFacts, seen: Seen, end: float) -> Result:
@@ -177,7 +175,7 @@ class PodSession:
         made = change.of(target, self._namespace)
         answer = self._sent(made.request, end)
         if not change.taken(target, answer):
-            return Result("refused", f"the API server took the {made.words} without a word and changed nothing")
+            return Result("refused", f"the API server accepted the {made.words} and silently changed nothing")
         revision = str(at(answer, "metadata", "resourceVersion") or "")
         became = f", resource version {target.revision}, then {revision}" if revision else ""
         return Result("accepted", f"Kubernetes accepted the {made.words}{became}", f"{made.words}{became}")
@@ -214,8 +212,8 @@ _UNKNOWN_HINT = 'end it where it was started; or kill_action = "command" with a 
 
 def _unknown(words: str, seen: Seen) -> str:
     if seen.above is not None:
-        return f"{words} belongs to {seen.above.words}, which costguard does not know how to end, and which would put it back"
-    return f"what owns {words} is nothing that costguard knows how to end"
+        return f"{words} belongs to {seen.above.words}, which would start it again, and which costguard does not know how to end"
+    return f"costguard does not know how to end what owns {words}"
 
 
 def _untried(error: SchedulerError, target: Object) -> Found:

@@ -244,7 +244,7 @@ def _parts(selector: object) -> Iterator[str]:
         }
         form = forms.get(str(at(one, "operator")))
         if not key or not form:
-            raise SchedulerError("internal", "an owner has a selector of a form that is not known here", code="garbage")
+            raise SchedulerError("internal", "the selector of an owner has an unknown form", code="garbage")
         yield form
 
 

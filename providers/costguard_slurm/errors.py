@@ -6,7 +6,7 @@ from costguard.tasks.commands import Said
 
 _OWNER = "run costguard as the owner of the job, or as root"
 _CONTROLLER = "`scontrol ping` says whether the controller answers"
-_MUNGE = "see that `munged` runs here: `munge -n | unmunge`"
+_MUNGE = "check that `munged` runs here: `munge -n | unmunge`"
 
 _WORDS: tuple[tuple[str, Trouble, Sent, str], ...] = (
     ("invalid job id", "gone", "no", ""),

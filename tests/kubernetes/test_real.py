@@ -603,7 +603,7 @@ def test_an_account_without_rights_is_told_which(bare_space: Space) -> None:
 def test_a_pod_of_another_namespace_is_not_looked_at(space: Space) -> None:
     """The Role is of one namespace; whoever names a pod of another is refused by what the token says."""
     deployment(space)
-    with pytest.raises(SchedulerError, match="do not agree"):
+    with pytest.raises(SchedulerError, match="disagree"):
         space.task(POD_NAMESPACE="default")
 
 

@@ -69,7 +69,7 @@ def test_the_control_group_names_the_pod_too(cluster: Cluster, tmp_path: Path) -
 def test_two_facts_that_do_not_agree_name_no_pod(cluster: Cluster, environ: dict[str, str]) -> None:
     """A manifest that was copied names another pod than the token: then nobody knows whose GPUs are seen."""
     cluster.rotate({"namespace": NAMESPACE, "pod": {"name": POD, "uid": UID}})
-    with pytest.raises(SchedulerError, match="do not agree") as changed:
+    with pytest.raises(SchedulerError, match="disagree") as changed:
         Kubernetes().identify(place(cluster, **environ))
     assert changed.value.trouble == "changed"
 
@@ -78,7 +78,7 @@ def test_two_facts_that_do_not_agree_name_no_pod(cluster: Cluster, environ: dict
 def test_what_can_be_no_name_names_no_pod(cluster: Cluster, name: str) -> None:
     """Whatever stands in a variable goes into no request."""
     if name:
-        with pytest.raises(SchedulerError, match="no name of a pod"):
+        with pytest.raises(SchedulerError, match="not the name of a pod"):
             Kubernetes().identify(place(cluster, POD_NAME=name))
     (cluster.folder / "namespace").write_text(name)
     with pytest.raises(SchedulerError, match="namespace"):

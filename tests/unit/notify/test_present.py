@@ -1,9 +1,12 @@
 """Channels that lead to nobody: a guard without a terminal, a task that has ended."""
 
+from pathlib import Path
+
 import pytest
 
+from costguard.notify import wall
 from costguard.notify.job import UNASKED, DeliveryResult
-from costguard.notify.message import Message
+from costguard.notify.message import AbsentError, Message
 from costguard.notify.task import in_one_line
 
 NO_TERMINAL = {"terminal": "costguard has no terminal of its own"}
@@ -41,3 +44,12 @@ def test_a_task_reads_one_line_of_whole_sentences() -> None:
     """Schedulers join what has lines."""
     message = Message("m", "warning", "warning", "job 1 will be ended (in 5m)", "Why: idle.\n\n- Nothing else ends\n")
     assert in_one_line(message) == "job 1 will be ended (in 5m). Why: idle. - Nothing else ends."
+
+
+def test_who_is_not_at_a_terminal_is_no_channel_that_failed(tmp_path: Path) -> None:
+    """With a team that hears it, the history would say so of each message; alone the machine has told nobody."""
+    (tmp_path / "dev").mkdir()
+    with pytest.raises(AbsentError, match="nobody is logged in"):
+        wall.deliver(
+            Message("m", "held", "info", "title", ""), {"procfs": str(tmp_path), "devfs": str(tmp_path / "dev")}
+        )
