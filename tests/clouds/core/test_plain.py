@@ -92,6 +92,13 @@ def test_silence_is_another_matter_than_slowness() -> None:
     assert not isinstance(caught.value, SlowError)
 
 
+@pytest.mark.parametrize("seconds", [0.0, -0.5, -1.0, -7.0])
+def test_whose_time_was_over_before_it_is_not_asked(seconds: float) -> None:
+    """However little it was over: the one before it may have taken all of it."""
+    with speaking([answer(b"abcde")]) as url, pytest.raises(SlowError, match="came too slowly"):
+        ask(url, seconds=seconds, step=5.0)
+
+
 @pytest.mark.parametrize(
     ("pieces", "words", "long"),
     [

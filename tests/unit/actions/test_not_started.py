@@ -8,9 +8,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from costguard.accounts import Account
 from costguard.actions import hook
 from costguard.actions.base import Context
 from costguard.actions.not_started import name_of, refused
+from tests.forked import Forked
 
 ROOT = os.geteuid() == 0
 USERS = ["", *(["nobody"] if ROOT else [])]
@@ -80,3 +82,52 @@ def test_who_runs_it_has_a_name() -> None:
     """The agent's own user, where no other one is named."""
     assert name_of(None) == pwd.getpwuid(os.geteuid()).pw_name
     assert refused("/bin/sh", None) == ""
+
+
+@pytest.mark.skipif(not ROOT, reason="only root becomes a user without a name")
+def test_who_has_no_name_has_a_number() -> None:
+    """As a user of a container, whom no list of users there knows."""
+    program = (
+        "from costguard.actions.not_started import name_of; import os; os.setuid(2_000_000_007); print(name_of(None))"
+    )
+    assert Forked(program, os.environ).communicate(b"")[0] == b"user 2000000007\n"
+
+
+def test_another_user_has_a_name_or_a_number() -> None:
+    """Its own name, before the one that this machine's list has for the number."""
+    own = pwd.getpwuid(os.geteuid())
+    assert name_of(Account(own.pw_uid, own.pw_gid, ())) == own.pw_name
+    assert name_of(Account(own.pw_uid, own.pw_gid, (), "ann")) == "ann"
+    assert name_of(Account(2_000_000_009, 1, ())) == "user 2000000009"
+
+
+@pytest.mark.parametrize(
+    ("mode", "owner", "group", "may"),
+    [
+        (0o100, 7, 8, True), (0o677, 7, 8, False), (0o010, 5, 8, True), (0o010, 5, 9, True), (0o767, 5, 8, False),
+        (0o767, 5, 9, False), (0o001, 5, 6, True), (0o776, 5, 6, False),
+    ],
+)  # fmt: skip
+@pytest.mark.skipif(not ROOT, reason="only root gives a file to others")
+def test_the_first_of_owner_group_and_others_that_fits_decides(
+    folder: Path, mode: int, owner: int, group: int, may: bool
+) -> None:
+    """As the kernel has it: who owns a file that its group may execute may not, if its own bit lacks."""
+    program = folder / "save"
+    program.touch()
+    program.chmod(mode)
+    os.chown(program, owner, group)
+    ann = Account(7, 8, (9,), "ann")
+    assert refused(str(program), ann) == ("" if may else f"ann may not execute it: `chmod a+rx {program}`")
+
+
+@pytest.mark.skipif(not ROOT, reason="only root may enter every folder")
+def test_root_executes_what_anybody_may_execute_and_enters_every_folder(folder: Path) -> None:
+    """A file without any such bit is no program for root either."""
+    program = folder / "shut" / "save"
+    program.parent.mkdir(mode=0o000)
+    program.touch()
+    for mode, may in ((0o644, False), (0o100, True), (0o010, True), (0o001, True)):
+        program.chmod(mode)
+        os.chown(program, 7, 8)
+        assert (refused(str(program), Account(0, 0, (), "root")) == "") is may

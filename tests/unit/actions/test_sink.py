@@ -199,8 +199,8 @@ def test_a_sink_that_never_answers_costs_no_more_than_the_deadline() -> None:
     assert "timed out" in found.trouble
 
 
-def test_syslog_over_tcp_is_framed_as_its_rfc_says() -> None:
-    """Counted octets, a header that every server reads, the record as message; the server's close is the proof."""
+def logged(record: dict[str, object]) -> bytes:
+    """The line that a syslog server gets, without its count, which is right."""
     got: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:
 
@@ -212,15 +212,29 @@ def test_syslog_over_tcp_is_framed_as_its_rfc_says() -> None:
 
         thread = threading.Thread(target=serve)
         thread.start()
-        (found,) = sink.deliver({"syslog": f"127.0.0.1:{server.getsockname()[1]}"}, RECORD, 5.0)
+        (found,) = sink.deliver({"syslog": f"127.0.0.1:{server.getsockname()[1]}"}, record, 5.0)
         thread.join()
-    assert not found.trouble
+    assert found == sink.SinkOutcome("syslog", "", "connection closed by the server")
     count, _, line = b"".join(got).partition(b" ")
     assert int(count) == len(line)
+    return line
+
+
+def test_syslog_over_tcp_is_framed_as_its_rfc_says() -> None:
+    """Counted octets, a header that every server reads, the record as message; the server's close is the proof."""
+    line = logged(RECORD)
     header = rb"<85>1 \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}\+00:00 gpu-node costguard - incident - "
     match = re.match(header, line)
     assert match
     assert json.loads(line[match.end() :]) == RECORD
+
+
+@pytest.mark.parametrize(
+    ("name", "host"), [("n" * 255, b"n" * 255), ("n" * 256, b"n" * 255), ("", b"-"), (None, b"-"), ("a b c", b"a-b-c")]
+)
+def test_the_name_of_a_host_has_at_most_255_characters(name: str | None, host: bytes) -> None:
+    """And none is empty, or has a space in it: RFC 5424, section 6.2.4."""
+    assert logged({**RECORD, "machine": name}).split(b" ")[2] == host
 
 
 def test_nothing_is_configured_by_default() -> None:

@@ -134,6 +134,37 @@ def test_what_waits_to_be_sent_again_outlives_the_guard() -> None:
 
 
 @pytest.mark.parametrize(
+    ("guarded", "facts", "local", "hears"),
+    [
+        ({"tells": True}, {"mode": "live", "incident": "i1"}, ["wall"], 1),
+        ({"tells": True}, {"mode": "live", "incident": "i1"}, ["task", "wall"], 1),
+        ({"tells": False}, {"mode": "live", "incident": "i1"}, ["wall"], 0),
+        ({"words": "job 7"}, {"mode": "live", "incident": "i1"}, ["wall"], 0),
+        ({"tells": True}, {"mode": "dry-run", "incident": "i1"}, ["wall"], 0),
+        ({"tells": True}, {"mode": "live", "incident": ""}, ["wall"], 0),
+        ({"tells": True}, {"mode": "live"}, ["wall"], 0),
+        ({}, {"mode": "live", "incident": "i1"}, ["wall"], 0),
+        (None, {"mode": "live", "incident": "i1"}, ["wall"], 0),
+    ],
+)
+def test_in_the_task_itself_its_owner_hears_what_happens_to_it(
+    guarded: dict[str, object] | None, facts: dict[str, object], local: list[str], hears: int
+) -> None:
+    """Once, where its scheduler has a way there, and of what really happens."""
+    crew = Crew(local=local)
+    config: dict[str, object] = {"task_plug_ins": ["slurm=x"], "task": {"cancel": True}}
+    if guarded is not None:
+        config["guarded"] = guarded
+    crew.workers.config = {**crew.workers.config, **config}
+    job = crew.workers.message(Draft("m1", "warning", "critical", facts))
+    assert job.channels.count("task") == hears
+    assert [name for name in job.channels if name != "task"] == ["wall", "team", "mail"]
+    needed = {key: job.settings.get(key) for key in ("task_plug_ins", "task_settings")}
+    if hears:
+        assert needed == ({"task_plug_ins": ["slurm=x"], "task_settings": {"cancel": True}})
+
+
+@pytest.mark.parametrize(
     ("kind", "action", "sent"), [("done", "end_process", 0), ("acting", "end_process", 0), ("done", "command", 1)]
 )
 def test_that_costguard_has_exited_is_not_said_by_the_next_one(kind: str, action: str, sent: int) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from costguard.readers.host.errand import Errand
-from costguard.readers.host.errand_jobs import RuntimeJob
+from costguard.readers.host.errand_jobs import RuntimeFound, RuntimeJob
 from costguard.readers.host.jupyter import ACTIVE, SERVERS_OF_A_USER, Jupyter
 from costguard.readers.host.kernel_server import FIRST_PAUSE, listed_in
 from costguard.readers.host.page import Fetched, PageError
@@ -456,13 +456,53 @@ def test_the_file_of_a_server(tmp_path: Path) -> None:
     "changed",
     [
         {"pid": 1}, {"port": 0}, {"port": "8888"}, {"port": 65536}, {"token": "a\r\nHost: x"}, {"token": 5},
-        {"base_url": "/a b/"}, {"base_url": "/\r\nX: y"}, {"base_url": 7}, {"token": "x" * 2000},
+        {"base_url": "/a b/"}, {"base_url": "/\r\nX: y"}, {"base_url": 7}, {"token": "x" * 1025}, {"base_url": "/" * 257},
+        {"port": None}, {"port": -1}, {"pid": None}, {"token": "caf\xe9"}, {"base_url": "/\x7f"}, {"token": ["a"]},
     ],
 )  # fmt: skip
 def test_what_is_no_file_of_a_server(tmp_path: Path, changed: dict[str, object]) -> None:
     """Another process's, a nonsensical one, or one that would change the request."""
     runtime_file(tmp_path, **changed)
     assert find(job(tmp_path)).error == "its runtime file is not one"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "5", "null", "[" * 50_000, '{"port": 8888}', '"pid"'])
+def test_what_is_no_json_of_a_server(tmp_path: Path, text: str) -> None:
+    """Half a file, as it may be while it is written."""
+    runtime_file(tmp_path).write_text(text)
+    assert find(job(tmp_path)) == RuntimeFound("its runtime file is not one")
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"port": 1}, {"port": 1}), ({"port": 65535}, {"port": 65535}), ({"token": "x" * 1024}, {"token": "x" * 1024}),
+        ({"token": ""}, {"token": ""}), ({"token": None}, {"token": ""}), ({"token": "!~"}, {"token": "!~"}),
+        ({"base_url": f"/{'b' * 255}"}, {"base": f"/{'b' * 255}/"}), ({"base_url": "/user/ann/"}, {"base": "/user/ann/"}),
+        ({"base_url": "user"}, {"base": "/user/"}), ({"base_url": ""}, {"base": "/"}), ({"secure": True}, {"secure": True}),
+        ({"pid": str(os.getpid())}, {}),
+    ],
+)  # fmt: skip
+def test_what_a_file_of_a_server_may_say(tmp_path: Path, changed: dict[str, object], said: dict[str, object]) -> None:
+    """Up to its limits."""
+    runtime_file(tmp_path, **changed)
+    plain = RuntimeFound("", os.getpid(), 8888, "/", "abc", secure=False)
+    assert find(job(tmp_path)) == plain._replace(**said)
+
+
+def test_a_server_that_listens_on_no_port_is_none_to_ask(tmp_path: Path) -> None:
+    """Whatever else its file says."""
+    runtime_file(tmp_path, sock="/run/jupyter.sock", port=0)
+    assert find(job(tmp_path)) == RuntimeFound(pid=os.getpid(), sock=True)
+
+
+def test_an_old_notebook_has_a_file_of_another_name(tmp_path: Path) -> None:
+    """The new one's comes first."""
+    path = runtime_file(tmp_path, token="old")
+    path.rename(tmp_path / f"nbserver-{os.getpid()}.json")
+    assert find(job(tmp_path)).token == "old"
+    runtime_file(tmp_path, token="new")
+    assert find(job(tmp_path)).token == "new"
 
 
 def test_tricks_with_the_path(tmp_path: Path) -> None:
@@ -489,6 +529,15 @@ def test_where_a_server_writes_its_file() -> None:
     assert folders({"JUPYTER_RUNTIME_DIR": "/r", "HOME": "/h", "XDG_RUNTIME_DIR": "/run/user/7"})[0] == "/r"
     assert "/data/jupyter/runtime" in folders({"XDG_DATA_HOME": "/data", "HOME": "/h"})
     assert folders({"HOME": "relative"}) == []
+    everything = {
+        "JUPYTER_RUNTIME_DIR": "/r",
+        "JUPYTER_DATA_DIR": "/d",
+        "XDG_DATA_HOME": "/x",
+        "XDG_RUNTIME_DIR": "/run/7",
+    }
+    assert folders({**everything, "HOME": "/h"}) == ["/r", "/d/runtime", "/x/jupyter/runtime", "/run/7/jupyter"]
+    assert folders(dict.fromkeys((*everything, "HOME"), "")) == []
+    assert folders({}) == []
 
 
 def test_a_file_of_another_user_is_no_servers_file(short_path: Path) -> None:
