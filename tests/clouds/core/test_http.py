@@ -1,13 +1,15 @@
 """One deadline for a whole answer, and no answer that is shorter than it says."""
 
 import http.client
+import socket
 import time
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 import pytest
 
-from costguard.cloud.http import DeadlineConnection, whole
+from costguard.cloud.http import DeadlineConnection, _Body, whole
+from costguard.cloud.plain import SlowError
 from tests.clouds.wire import answer, bytewise, speaking
 
 
@@ -43,6 +45,30 @@ def test_a_slow_answer_ends_at_the_deadline(head: int) -> None:
     with speaking([data[:head], *bytewise(data[head:])], gap=0.1) as url, pytest.raises(TimeoutError):
         get(url, seconds=0.4)
     assert time.monotonic() - began < 2.0
+
+
+@pytest.mark.parametrize("seconds", [0.0, -0.5, -1.0, -7.0])
+def test_nothing_is_read_after_the_deadline(seconds: float) -> None:
+    """Not even what is there already."""
+    here, there = socket.socketpair()
+    with here, there, _Body(here, time.monotonic() + seconds) as body:
+        there.sendall(b"x")
+        with pytest.raises(SlowError):
+            body.readinto(bytearray(1))
+
+
+def test_each_read_has_what_is_left_of_the_time() -> None:
+    """The connection's own limit is for each of its steps, which together may be many times that."""
+    here, there = socket.socketpair()
+    with here, there, _Body(here, time.monotonic() + 50.0) as body:
+        here.settimeout(900.0)
+        there.sendall(b"xy")
+        for _ in range(2):
+            assert body.readinto(bytearray(1)) == 1
+            left = here.gettimeout()
+            assert left is not None
+            assert 0.0 < left <= 50.0
+            here.settimeout(900.0)
 
 
 def test_an_answer_that_was_cut_is_none() -> None:

@@ -11,14 +11,14 @@ from costguard.actions.base import Context, DryRunError
 from costguard.actions.end_task import EndTask
 from costguard.cloud.access import HostPaths
 from costguard.engine.observation import Device
-from costguard.plans import Result
+from costguard.plans import Plan, Result
 from costguard.tasks.api import SchedulerError, Task, TaskFacts
 
 TASK = Task("12", "job 12", "alice", {"job": "12"}, ("a fact",))
 FACTS = TaskFacts("running", "RUNNING", "alice", 1, (0,), stamp="s")
 
 
-class Plan:
+class Wanted:
     """What the plug-in does: values, or errors that it raises."""
 
     look: Any = FACTS
@@ -40,10 +40,10 @@ class Scripted:
     name = "Scripted"
 
     def recognises(self, place: Any) -> bool:
-        return bool(answer(Plan.recognises))
+        return bool(answer(Wanted.recognises))
 
     def identify(self, place: Any) -> Task:
-        found = answer(Plan.task)
+        found = answer(Wanted.task)
         assert isinstance(found, Task)
         return found
 
@@ -54,14 +54,14 @@ class Scripted:
         return self
 
     def look(self, within: float) -> Any:
-        return answer(Plan.look)
+        return answer(Wanted.look)
 
     def end(self, facts: Any, ticket: Any) -> Any:
-        assert facts is Plan.look
-        return answer(Plan.end)
+        assert facts is Wanted.look
+        return answer(Wanted.end)
 
     def confirm(self, ticket: Any, recorded: Any) -> Any:
-        return answer(Plan.confirm)
+        return answer(Wanted.confirm)
 
 
 @pytest.fixture(autouse=True)
@@ -72,8 +72,8 @@ def scripted() -> Iterator[None]:
     sys.modules["scripted_scheduler"] = module
     yield
     del sys.modules["scripted_scheduler"]
-    Plan.look, Plan.end, Plan.confirm = FACTS, Result("accepted", "it was taken", "proof-1"), Result("done", "closed: it has ended")  # fmt: skip
-    Plan.task, Plan.recognises = TASK, True
+    Wanted.look, Wanted.end, Wanted.confirm = FACTS, Result("accepted", "it was taken", "proof-1"), Result("done", "closed: it has ended")  # fmt: skip
+    Wanted.task, Wanted.recognises = TASK, True
 
 
 def context(**changes: Any) -> Context:
@@ -118,10 +118,11 @@ def test_a_dry_run_sends_nothing() -> None:
 )
 def test_whatever_a_plug_in_raises_becomes_a_finding(error: Exception, verdict: str, code: str) -> None:
     """Technical trouble may pass; the rest is a veto. Then nothing can be sent."""
-    Plan.look = error
+    Wanted.look = error
     action = EndTask()
     plan = action.plan(action.facts(context()))
     assert (plan.verdict, [finding.code for finding in plan.findings], plan.may_act) == (verdict, [code], False)
+    assert plan == Plan("end_task", plan.verdict, plan.findings, ends_bill=False), "nor is anything promised"
     assert action.execute(plan, context()).status == "failed"
 
 
@@ -135,13 +136,13 @@ def test_whatever_a_plug_in_raises_becomes_a_finding(error: Exception, verdict: 
 )
 def test_what_became_of_a_request_that_failed(error: Exception, status: str) -> None:
     """Failed is said only where certainly nothing was accepted."""
-    Plan.end = error
+    Wanted.end = error
     assert tried()[1].status == status
 
 
 def test_another_task_than_that_of_the_start_is_nobody_s_business() -> None:
     """What this process belongs to may have changed since the guard began."""
-    Plan.task = TASK._replace(id="13", words="job 13")
+    Wanted.task = TASK._replace(id="13", words="job 13")
     verdict, sent = tried()
     assert (verdict, sent.status) == ("refuse", "failed")
     assert EndTask().confirm(context(), None).status == "unknown"
@@ -151,7 +152,7 @@ def test_an_acceptance_alone_proves_nothing() -> None:
     """Where the scheduler cannot be asked what came of it, that is unknown; where it can, its word counts."""
     recorded = Result("accepted", "it was taken", "proof-1", {"task": "12"})
     assert EndTask().confirm(context(), recorded) == Result("done", "closed: it has ended", receipt={"task": "12"})
-    Plan.confirm = SchedulerError("unreachable", "down")
+    Wanted.confirm = SchedulerError("unreachable", "down")
     asked = EndTask().confirm(context(), recorded)
     assert (asked.status, asked.proof, "cannot be asked: down" in asked.detail) == ("unknown", "proof-1", True)
 
@@ -172,13 +173,14 @@ def test_without_one_plug_in_that_knows_the_task_nothing_ends(
     """And people read which it is."""
     action = EndTask()
     plan = action.plan(action.facts(context(task_plug_ins=plug_ins, task_settings=settings)))
-    assert (plan.verdict, [finding.code for finding in plan.findings]) == ("refuse", [code])
+    assert [finding.code for finding in plan.findings] == [code]
+    assert plan == Plan("end_task", "refuse", plan.findings, ends_bill=False)
 
 
 @pytest.mark.parametrize("step", ["recognises", "task"])
 def test_a_plug_in_that_fails_is_named_and_ends_nothing(step: str) -> None:
     """Whatever it raises when it is asked for the task: people read which one it is, and what it said."""
-    setattr(Plan, step, RuntimeError("boom"))
+    setattr(Wanted, step, RuntimeError("boom"))
     action = EndTask()
     (finding,) = action.plan(action.facts(context())).findings
     assert (finding.code, "scripted: RuntimeError: boom" in finding.text) == ("plugin_failed", True)

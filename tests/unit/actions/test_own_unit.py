@@ -142,6 +142,17 @@ def test_a_missing_program_and_a_dry_run_start_nothing(service: Service) -> None
     assert not service.asked
 
 
+@pytest.mark.parametrize("argument", [(), ("/bin/sh",), ("/nonexistent",)])
+def test_whether_there_is_a_program_is_not_asked_of_its_arguments(
+    service: Service, tmp_path: Path, argument: tuple[str, ...]
+) -> None:
+    """One that may not be executed is another matter than none."""
+    assert "save: No such file or directory" in service.run("/nonexistent/save", *argument).detail
+    (tmp_path / "save").write_text("#!/bin/sh\n")
+    assert "save: Permission denied" in service.run(f"{tmp_path}/save", *argument).detail
+    assert not service.asked
+
+
 def test_what_another_user_may_not_execute_was_not_started(service: Service, tmp_path: Path) -> None:
     """The shell that was to become it ends with 126: nobody looks for that code, and the next step is named."""
     root = os.geteuid() == 0

@@ -127,6 +127,13 @@ def test_a_program_that_cannot_begin_is_unknown(tmp_path: Path) -> None:
         ("echo 5.5 jobs; echo 9", True, ""),
         ("echo 1e9", True, ""),
         ("echo -7", False, ""),
+        ("echo 5.0001", True, ""),
+        ("printf '\\n\\n\\t 7'", True, ""),
+        ("printf '%255s9'", True, ""),
+        ("printf '%256s9'", False, "wrote no number"),
+        ("printf '%253s6666'", True, ""),
+        ("printf '\\0 9'", False, "wrote no number"),
+        ("echo -inf", False, "wrote no number"),
         ("echo nan", False, "wrote no number"),
         ("echo inf", False, "wrote no number"),
         ("echo five", False, "wrote no number"),
@@ -226,6 +233,30 @@ def test_one_that_floods_is_killed() -> None:
     assert time.monotonic() - begun < WITHIN
 
 
+@pytest.mark.parametrize(("count", "killed"), [(1 << 16, False), ((1 << 16) + 1, True)])
+def test_so_much_may_be_written_and_no_more(count: int, killed: bool) -> None:
+    """Also in the blink before it ends."""
+    sight = World(*shell(f"head -c {count} /dev/zero")).found()
+    assert sight.unknown == ("the probe sh was killed: it wrote more than 64 kB" if killed else "")
+
+
+def test_one_that_closes_its_output_is_waited_for() -> None:
+    """It says all with its exit code."""
+    world = World(*shell("exec >&-; sleep 0.2; exit 2"))
+    assert [one.what for one in world.found().active] == ["says that the machine is needed"]
+
+
+def test_what_it_starts_may_end_a_moment_after_it() -> None:
+    """Nothing is left behind by a pipe whose ends do not end together."""
+    assert World(*shell("sleep 0.1 & exit 0")).found().unknown == ""
+
+
+def test_one_may_start_many_and_one_after_another() -> None:
+    """Up to its limit at a time, and without any in all."""
+    script = "i=0; while [ $i -lt 40 ]; do sleep 0.7 & i=$((i+1)); done; wait; for i in 1 2 3 4; do true | true; done"
+    assert World(*shell(script)).found() == Sight(seen="the probe says that nothing needs the machine")
+
+
 def test_one_that_leaves_processes_behind(tmp_path: Path) -> None:
     """They are killed, and that is told: each run would leave more."""
     noted = tmp_path / "pids"
@@ -295,6 +326,31 @@ def test_a_killed_reader_leaves_no_probe(tmp_path: Path) -> None:
     while not gone(pids(noted)[0]) and time.monotonic() < end:
         time.sleep(0.005)
     assert gone(pids(noted)[0])
+
+
+def test_it_is_found_in_the_path_or_by_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first that can be executed; a folder of that name is none, and an empty part of the path is not this folder."""
+    for folder in ("one", "two", "three"):
+        (tmp_path / folder).mkdir(mode=0o755)
+    (tmp_path / "one/look").mkdir()
+    (tmp_path / "two/look").write_text("#!/bin/sh\nexit 3\n")
+    (tmp_path / "two/look").chmod(0o644)
+    (tmp_path / "three/look").write_text("#!/bin/sh\nexit 2\n")
+    (tmp_path / "three/look").chmod(0o755)
+    path = ":".join(f"{tmp_path}/{folder}" for folder in ("none", "one", "two"))
+    monkeypatch.setenv("PATH", f":{path}:{tmp_path}/three:/usr/bin:/bin")
+    assert World("look").found().active
+    monkeypatch.setenv("PATH", f":{path}:")
+    monkeypatch.chdir(tmp_path / "three")
+    assert World("look").found().unknown == "the probe look does not exist, or is not executable"
+
+
+def test_it_begins_at_the_root_in_a_group_of_its_own() -> None:
+    """Without a core, and with a pipe that ends it: whatever the agent has made of these for itself."""
+    script = 'test "$(pwd)" = / && test "$(ulimit -c)" = 0 && set -- $(cat /proc/$$/stat) && test $5 = $$ && exit 2'
+    assert World(*shell(script)).found().active
+    ignored = "grep -q '^SigIgn:[[:space:]]*0*$' /proc/self/status && exit 2"
+    assert World(*shell(ignored)).found().active
 
 
 # ---- whose program runs as whom ------------------------------------------------------------------
