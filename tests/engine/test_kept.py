@@ -225,3 +225,9 @@ def test_the_sentence_names_who_and_what_would_let_it_go() -> None:
     world.vetoes = (UNSEEN,)
     world.tick()
     assert "kept up until terminals can be seen" in str(world.last.sentence)  # type: ignore[union-attr]  # as above
+    world.vetoes = (UNSEEN, UNSEEN._replace(source="ssh"))
+    world.tick()
+    assert "kept up until terminals can be seen" in str(world.last.sentence)  # type: ignore[union-attr]  # as above
+    world.vetoes = (UNSEEN, TRAFFIC, TYPED)
+    world.tick()
+    assert "(and 2 more); 5 min of quiet lets it go" in str(world.last.sentence)  # type: ignore[union-attr]  # as above

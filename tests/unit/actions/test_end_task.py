@@ -13,6 +13,7 @@ from costguard.cloud.access import HostPaths
 from costguard.engine.observation import Device
 from costguard.plans import Plan, Result
 from costguard.tasks.api import SchedulerError, Task, TaskFacts
+from tests.unit.test_holders import process
 
 TASK = Task("12", "job 12", "alice", {"job": "12"}, ("a fact",))
 FACTS = TaskFacts("running", "RUNNING", "alice", 1, (0,), stamp="s")
@@ -196,3 +197,24 @@ def test_a_plug_in_that_fails_does_not_hide_the_one_that_knows_the_task() -> Non
     sys.modules["scripted_scheduler"].Broken = Broken  # type: ignore[attr-defined] # a module is made here
     plug_ins = ("broken=scripted_scheduler:Broken", "scripted=scripted_scheduler")
     assert tried(task_plug_ins=plug_ins)[1].status == "accepted"
+
+
+def test_who_holds_its_gpus_is_known_by_their_devices(tmp_path: Path) -> None:
+    """Of GPUs that the driver lists; a monitor holds every one and works on none, and who holds none is nobody here."""
+    for minor, address in enumerate(("0000:01:00.0", "0000:02:00.0")):
+        (tmp_path / f"driver/nvidia/gpus/{address}").mkdir(parents=True)
+        (tmp_path / f"driver/nvidia/gpus/{address}/information").write_text(f"Device Minor: \t {minor}\n")
+    process(tmp_path, 10, "/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia7", name="train")
+    process(tmp_path, 11, "/dev/nvidia1", name="nvidia-persiste")
+    process(tmp_path, 12, "/dev/nvidia7", name="elsewhere")
+    process(tmp_path, 13, "/dev/null", name="cat")
+    process(tmp_path, 14, "/dev/nvidia1", name="eval")
+    case = EndTask().facts(context(host=HostPaths(str(tmp_path)))).case
+    assert case is not None
+    held = [(one.words.partition(" of ")[0], one.gpus, one.ours) for one in case.holders]
+    assert held == [
+        ("process 10 (train", ("0000:01:00.0", "0000:02:00.0"), False),
+        ("process 14 (eval", ("0000:02:00.0",), False),
+    ]
+    assert case.minors == {"0000:01:00.0": 0, "0000:02:00.0": 1}
+    assert EndTask().facts(context()).case == case._replace(holders=(), minors={}), "without a driver nobody holds any"

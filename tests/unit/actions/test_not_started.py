@@ -2,6 +2,7 @@
 
 import os
 import pwd
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -11,7 +12,7 @@ import pytest
 from costguard.accounts import Account
 from costguard.actions import hook
 from costguard.actions.base import Context
-from costguard.actions.not_started import name_of, refused
+from costguard.actions.not_started import found, name_of, refused
 from tests.forked import Forked
 
 ROOT = os.geteuid() == 0
@@ -71,6 +72,25 @@ def test_a_folder_on_the_way_that_the_user_may_not_enter_is_named(folder: Path, 
     detail = run(program, "nobody") if mode == 0o700 else ""
     step = f"nobody may not enter {shut}: put the program where nobody may, as into /usr/local/bin"
     assert detail.endswith(f"Permission denied, run as nobody; {step}") is (mode == 0o700)
+
+
+@pytest.mark.parametrize(
+    ("program", "path", "where"),
+    [
+        ("save", "{0}/none:{0}/a:{0}/b", "{0}/a/save"), ("save", "{0}/b:{0}/a", "{0}/b/save"), ("save", "{0}/none", "save"),
+        ("b/save", "{0}/a", "b/save"), ("{0}/b/save", "{0}/a", "{0}/b/save"), ("/nowhere/save", "{0}/a", "/nowhere/save"),
+        ("save", None, "save"), ("sh", None, "{sh}"),
+    ],
+)  # fmt: skip
+def test_where_a_program_is_that_is_only_named(folder: Path, program: str, path: str | None, where: str) -> None:
+    """The first in its path, also one that may not be executed: that is what keeps it from starting."""
+    for name in ("a", "b"):
+        (folder / name).mkdir()
+        (folder / name / "save").write_text("")
+        (folder / name / "save").chmod(0o644)
+    environ = {} if path is None else {"PATH": path.format(folder)}
+    sh = shutil.which("sh", path=os.defpath)
+    assert found(program.format(folder), environ) == where.format(folder, sh=sh)
 
 
 def test_a_folder_is_no_program(folder: Path) -> None:

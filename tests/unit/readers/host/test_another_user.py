@@ -124,6 +124,30 @@ def test_a_terminal_that_has_a_name_here_is_seen_by_it(tmp_path: Path, pty: Pty)
     assert (sight.unknown, [one.what for one in sight.active]) == ("", ["typed"])
 
 
+@pytest.mark.parametrize(
+    ("device", "name"),
+    [
+        ((136, 0), "pts/0"), ((136, 255), "pts/255"), ((137, 0), "pts/256"), ((143, 255), "pts/2047"), ((136, 256), "pts/256"),
+        ((144, 0), "terminal 144:0"), ((135, 1), "terminal 135:1"), ((4, 1), "tty1"), ((4, 63), "tty63"), ((4, 64), "ttyS0"),
+        ((4, 65), "ttyS1"), ((5, 1), "terminal 5:1"), ((204, 64), "terminal 204:64"), ((136, 0xFFFFF), "pts/1048575"),
+    ],
+)  # fmt: skip
+def test_a_terminal_has_the_name_that_people_know(tmp_path: Path, device: tuple[int, int], name: str) -> None:
+    """By the number that the kernel writes of it, in which the minor one is in two parts: proc_pid_stat(5)."""
+    world = test_terminals.World(tmp_path)
+    dev = tmp_path / "dev"
+    (dev / "pts").mkdir(parents=True)
+    world.place = world.place._replace(dev=str(dev))
+    world.sense = Terminals(world.settings, world.place)
+    major, minor = device
+    terminal = (minor & 0xFF) | (major << 8) | ((minor & ~0xFF) << 12)
+    folder = world.proc / "70"
+    (folder / "fd").mkdir(parents=True)
+    (folder / "stat").write_text(f"70 (bash) S 1 70 70 {terminal} 0 {'0 ' * 14}5 0 0\n")
+    with closed(folder / "fd"):
+        assert world.look().unknown == f"{name} cannot be read"
+
+
 @pytest.mark.parametrize("ended", ["gone", "Z", "X"])
 def test_a_session_that_has_ended_hides_no_terminal(tmp_path: Path, pty: Pty, ended: str) -> None:
     """Or only waits for its parent to hear of it."""

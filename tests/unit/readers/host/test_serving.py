@@ -316,6 +316,18 @@ def test_a_server_that_ends_leaves_nothing_behind(world: World, serve: Serve) ->
     assert world.looks(3) == Sight(seen="no inference server runs")
 
 
+def test_servers_that_come_one_after_another_are_all_asked(world: World, serve: Serve) -> None:
+    """Each is known from its first page on, whichever were there before; and when the first one ends, the others stay."""
+    made = [serve(page(vllm(running=1.0))) for _ in range(3)]
+    for number, server in enumerate(made, 1):
+        world.process(4000 + number, f"vllm serve m --port {server.port}")
+        sight = world.looks(3)
+        assert (len(sight.active), sight.unknown) == (number, "")
+    made[0].script = page(vllm())
+    (world.proc / "4001").rename(world.proc / "ended")
+    assert len(world.looks(3).active) == 2
+
+
 def test_a_server_that_has_just_ended_is_no_trouble(world: World, serve: Serve) -> None:
     """The processes may show it for some looks still: nobody listens, so nothing is served."""
     server = serve(page(vllm()))

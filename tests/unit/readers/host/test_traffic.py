@@ -163,6 +163,80 @@ def test_members_count_and_a_device_above_them_does_not(world: World) -> None:
     assert [one.what for one in sight.active] == ["sent more than 100 kB/s"]
 
 
+@pytest.mark.parametrize("cards", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["rx", "tx"])
+def test_every_card_counts(tmp_path: Path, cards: int, kind: str) -> None:
+    """The last one alone; all of them together, each below the threshold; and one that is plugged in later."""
+    world = World(tmp_path)
+    names = [f"eth{number}" for number in range(cards)]
+    for name in names:
+        world.device(name) if name != "eth0" else None
+        world.net[name] = [7e9, 3e9]
+    world.save()
+    world.step()
+    world.step()
+    world.busy = names[-1]
+    assert not world.step(**{kind: 130.0 * KB}).active
+    assert [one.who for one in world.step(**{kind: 130.0 * KB}).active] == ["the network"]
+    assert not world.run(400).active
+    for looks in range(1, 4):
+        for name in names:
+            world.net[name][kind == "tx"] += 10.0 * 120 * KB / cards
+        assert bool(world.step().active) is (looks >= 2)
+    assert not world.run(400).active
+    for _ in range(3):
+        for name in names:
+            world.net[name][kind == "tx"] += 10.0 * 80 * KB / cards
+        assert not world.step().active
+    world.net["eth9"] = [9e9, 9e9]
+    world.device("eth9")
+    world.busy = "eth9"
+    world.step()
+    world.step(**{kind: 130.0 * KB})
+    assert world.step(**{kind: 130.0 * KB}).active
+
+
+@pytest.mark.parametrize("cards", [1, 2])
+@pytest.mark.parametrize("kind", ["rx", "tx", "read", "written", "dirtied"])
+@pytest.mark.parametrize("second", [True, False])
+def test_a_burst_that_lies_in_two_looks_is_known_by_its_parts(
+    tmp_path: Path, cards: int, kind: str, second: bool
+) -> None:
+    """Read once more half-way, whatever moves: the later half was quiet, so that it is over; or it was not."""
+    world = World(tmp_path)
+    if cards == 2:
+        world.device("eth1")
+        world.net["eth1"] = [7e9, 3e9]
+        world.busy = "eth1"
+        world.save()
+    world.step()
+    world.step()
+    assert world.sense.wakes == float("inf")
+    assert not world.step(**{kind: 9.0 * MB}).active
+    assert world.sense.wakes == world.tree.now + 5.0
+    moved = {"rx": (world.net[world.busy], 0), "tx": (world.net[world.busy], 1)}
+    for part in (5.0, 10.0):
+        if kind in moved:
+            row, place = moved[kind]
+            row[place] += 0.0 if second and part == 10.0 else 5.0 * MB
+        else:
+            name, unit = {"read": ("pgpgin", 1024), "written": ("pgpgout", 1024), "dirtied": ("nr_dirtied", PAGE)}[kind]
+            world.disk[name] += 0.0 if second and part == 10.0 else 5.0 * MB / unit
+        world.save()
+        if part == 5.0:
+            world.sense.between(Moment(world.tree.now + part, 0.0))
+            assert world.sense.wakes == float("inf")
+    assert bool(world.tree.look(world.sense, 10.0).active) is not second
+
+
+def test_counters_that_cannot_be_read_half_way_are_told_at_the_next_look(world: World) -> None:
+    """Then nothing is known of the parts, and the whole counts."""
+    assert not world.step(rx=9 * MB).active
+    (world.tree.proc / "1/net/dev").unlink()
+    world.sense.between(Moment(world.tree.now + 5.0, 0.0))
+    assert world.step(rx=9 * MB).active
+
+
 def test_without_a_device_every_interface_counts_but_loopback(tmp_path: Path) -> None:
     """In a container that stands for its machine the network is one end of a pair."""
     world = World(tmp_path)
