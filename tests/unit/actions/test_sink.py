@@ -6,7 +6,7 @@ import re
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -199,7 +199,7 @@ def test_a_sink_that_never_answers_costs_no_more_than_the_deadline() -> None:
     assert "timed out" in found.trouble
 
 
-def logged(record: dict[str, object]) -> bytes:
+def logged(record: Mapping[str, object]) -> bytes:
     """The line that a syslog server gets, without its count, which is right."""
     got: list[bytes] = []
     with socket.create_server(("127.0.0.1", 0)) as server:

@@ -7,6 +7,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -483,7 +484,7 @@ def test_what_is_no_json_of_a_server(tmp_path: Path, text: str) -> None:
         ({"pid": str(os.getpid())}, {}),
     ],
 )  # fmt: skip
-def test_what_a_file_of_a_server_may_say(tmp_path: Path, changed: dict[str, object], said: dict[str, object]) -> None:
+def test_what_a_file_of_a_server_may_say(tmp_path: Path, changed: dict[str, object], said: dict[str, Any]) -> None:
     """Up to its limits."""
     runtime_file(tmp_path, **changed)
     plain = RuntimeFound("", os.getpid(), 8888, "/", "abc", secure=False)
