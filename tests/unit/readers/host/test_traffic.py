@@ -237,6 +237,27 @@ def test_counters_that_cannot_be_read_half_way_are_told_at_the_next_look(world: 
     assert world.step(rx=9 * MB).active
 
 
+@pytest.mark.parametrize(
+    "names", [["eth0"], ["eth0", "lo"], ["lo", "eth0"], ["lo", "wg0", "eth0"], ["eth0", "lo", "wg0"]]
+)
+def test_an_interface_counts_wherever_it_stands_in_the_table(tmp_path: Path, names: list[str]) -> None:
+    """Behind its head of two lines; its numbers may follow the name without a space."""
+    world = World(tmp_path)
+    world.net = {name: [5e15, 1e15] for name in names}
+    world.save()
+    table = world.tree.proc / "1/net/dev"
+    world.step()
+    assert world.step().unknown == ""
+    world.step(rx=130.0 * KB)
+    assert [one.what for one in world.step(rx=130.0 * KB).active] == ["received more than 100 kB/s"]
+    for _ in range(3):
+        world.net["eth0"][0] += 10.0 * 130 * KB
+        world.save()
+        table.write_text(table.read_text().replace(": ", ":"))
+        sight = world.tree.look(world.sense)
+    assert len(sight.active) == 1
+
+
 def test_without_a_device_every_interface_counts_but_loopback(tmp_path: Path) -> None:
     """In a container that stands for its machine the network is one end of a pair."""
     world = World(tmp_path)
