@@ -231,3 +231,10 @@ def test_the_sentence_names_who_and_what_would_let_it_go() -> None:
     world.vetoes = (UNSEEN, TRAFFIC, TYPED)
     world.tick()
     assert "(and 2 more); 5 min of quiet lets it go" in str(world.last.sentence)  # type: ignore[union-attr]  # as above
+    other = Veto("a hook", "the backup runs")
+    world.vetoes = (TRAFFIC, other)
+    world.tick()
+    assert "(and 1 more); 5 min of quiet lets it go" in str(world.last.sentence)  # type: ignore[union-attr]  # as above
+    world.vetoes = (other, TRAFFIC)
+    world.tick()
+    assert "more)" not in str(world.last.sentence)  # type: ignore[union-attr]  # as above
