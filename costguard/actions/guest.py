@@ -28,25 +28,6 @@ _VETOES = (
 """What refuses, as systemctl, logind, polkit and sudo say it."""
 
 
-class GuestAction:
-    """An action of the machine's own init system, at most once; its plan is its own."""
-
-    name: str
-    verb: Verb
-
-    def facts(self, context: Context) -> "GuestFacts":
-        """See `facts`."""
-        return facts(context, self.verb)
-
-    def execute(self, plan: Plan, context: Context) -> Result:
-        """Ask the init system."""
-        return execute(context, plan.command)
-
-    def confirm(self, context: Context, recorded: Result | None) -> Result:
-        """See `confirm`."""
-        return confirm(context, recorded)
-
-
 class GuestFacts(NamedTuple):
     """Everything the plan of a guest action needs.
 
@@ -70,38 +51,73 @@ class GuestFacts(NamedTuple):
     nodes: tuple[tuple[Verdict, PlanFinding], ...] = ()
 
 
-def facts(context: Context, verb: Verb) -> GuestFacts:
-    """Look at the container, the init system, the permission and the firmware's identity."""
-    procfs = context.host.procfs
-    systemd = os.path.isdir(os.path.join(procfs, "self/root/run/systemd/system"))
-    tool = _tool(verb, context.settings.get("delay"), systemd=systemd)
-    may = init_rights.InitRight(())
-    if tool:
-        status = text_of(os.path.join(procfs, "self/status"), limit=-1)
-        free = "NoNewPrivs:\t1" not in status  # under it sudo cannot work; source: proc_pid_status(5)
-        may = init_rights.ask(tool, _LOGIND_METHOD[verb], systemd=systemd, new_privileges=free)
-    identity = dmi.identity(context.host.sysfs)
-    loaded = api.load(context.providers)
-    wanted = str(context.cloud.get("provider") or "auto")
-    mine = [
-        (name, plugin)
-        for name, plugin in loaded.named
-        if (name == wanted if wanted not in {"auto", "none"} else plugin.recognises(identity))
-    ]
-    return GuestFacts(
-        action=context.action,
-        tool=tool,
-        permission=may,
-        container=container.evidence(procfs, os.environ),
-        stands_for_host=context.host.stands_for_host,
-        accept_bill=context.settings.get("accept_bill") is True,
-        machine=" ".join(filter(None, (identity.get("sys_vendor"), identity.get("product_name")))),
-        clouds=tuple(plugin.name for _, plugin in mine),
-        consequence=_proven(mine[0][1].guest_shutdown(), context) if len(mine) == 1 else None,
-        plugin_failures=loaded.failures,
-        fallback=context.fallback,
-        nodes=tuple(_nodes(context, mine, identity)),
-    )
+class GuestAction:
+    """An action of the machine's own init system, at most once; its plan is its own."""
+
+    name: str
+    verb: Verb
+
+    def facts(self, context: Context) -> GuestFacts:
+        """Look at the container, the init system, the permission and the firmware's identity."""
+        procfs = context.host.procfs
+        systemd = os.path.isdir(os.path.join(procfs, "self/root/run/systemd/system"))
+        tool = _tool(self.verb, context.settings.get("delay"), systemd=systemd)
+        may = init_rights.InitRight(())
+        if tool:
+            status = text_of(os.path.join(procfs, "self/status"), limit=-1)
+            free = "NoNewPrivs:\t1" not in status  # under it sudo cannot work; source: proc_pid_status(5)
+            may = init_rights.ask(tool, _LOGIND_METHOD[self.verb], systemd=systemd, new_privileges=free)
+        identity = dmi.identity(context.host.sysfs)
+        loaded = api.load(context.providers)
+        wanted = str(context.cloud.get("provider") or "auto")
+        mine = [
+            (name, plugin)
+            for name, plugin in loaded.named
+            if (name == wanted if wanted not in {"auto", "none"} else plugin.recognises(identity))
+        ]
+        return GuestFacts(
+            action=context.action,
+            tool=tool,
+            permission=may,
+            container=container.evidence(procfs, os.environ),
+            stands_for_host=context.host.stands_for_host,
+            accept_bill=context.settings.get("accept_bill") is True,
+            machine=" ".join(filter(None, (identity.get("sys_vendor"), identity.get("product_name")))),
+            clouds=tuple(plugin.name for _, plugin in mine),
+            consequence=_proven(mine[0][1].guest_shutdown(), context) if len(mine) == 1 else None,
+            plugin_failures=loaded.failures,
+            fallback=context.fallback,
+            nodes=tuple(_nodes(context, mine, identity)),
+        )
+
+    def execute(self, plan: Plan, context: Context) -> Result:
+        """Ask the init system once, and report what it said."""
+        said = " ".join(plan.command)
+        try:
+            ended = effect.run(context, plan.command, environ={**os.environ, "LC_ALL": "C"})  # its words are read
+        except OSError as error:
+            return Result("failed", f"`{said}` could not be started: {error.strerror}")
+        if ended.expired:
+            return Result("unknown", f"`{said}` did not answer within {context.deadline:g} s; {_words(ended)}")
+        if ended.code == 0:
+            return Result("accepted", f"`{said}` was accepted by the init system", "exit code 0")
+        if _vetoed(ended.output):  # somebody decided so: no technical failure, and no other action goes round it
+            return Result("refused", f"`{said}` was refused: {_words(ended)}", f"exit code {ended.code}")
+        return Result("failed", f"`{said}` failed: {_words(ended)}", f"exit code {ended.code}")
+
+    def confirm(self, context: Context, recorded: Result | None) -> Result:
+        """On the same boot the machine is still alive, so at best the action is on its way."""
+        record, boot = results.read(context), results.boot_id(context)
+        if record and boot and record.boot_id and record.boot_id != boot:  # a boot without a name is no other one
+            return Result("done", "the machine has booted again since")
+        if stopping():
+            return Result("pending", "the init system is stopping the machine")
+        if recorded is None:
+            return Result("unknown", "no record of this attempt, and the machine still runs")
+        if recorded.status != "accepted" or record is None:
+            return recorded
+        detail = f"accepted {record.age:.0f} s ago, but the machine still runs and the init system shows no shutdown"
+        return Result("accepted", detail, recorded.proof)
 
 
 def _nodes(
@@ -139,37 +155,6 @@ def refusals(facts: GuestFacts) -> list[PlanFinding]:
 def told(facts: GuestFacts) -> list[PlanFinding]:
     """What people should know of schedulers on this machine that do not stand in the way."""
     return [finding for verdict, finding in facts.nodes if verdict != "refuse"]
-
-
-def execute(context: Context, command: Sequence[str]) -> Result:
-    """Ask the init system once, and report what it said."""
-    said = " ".join(command)
-    try:
-        ended = effect.run(context, command, environ={**os.environ, "LC_ALL": "C"})  # its words are read
-    except OSError as error:
-        return Result("failed", f"`{said}` could not be started: {error.strerror}")
-    if ended.expired:
-        return Result("unknown", f"`{said}` did not answer within {context.deadline:g} s; {_words(ended)}")
-    if ended.code == 0:
-        return Result("accepted", f"`{said}` was accepted by the init system", "exit code 0")
-    if _vetoed(ended.output):  # somebody decided so: no technical failure, and no other action goes round it
-        return Result("refused", f"`{said}` was refused: {_words(ended)}", f"exit code {ended.code}")
-    return Result("failed", f"`{said}` failed: {_words(ended)}", f"exit code {ended.code}")
-
-
-def confirm(context: Context, recorded: Result | None) -> Result:
-    """On the same boot the machine is still alive, so at best the action is on its way."""
-    record, boot = results.read(context), results.boot_id(context)
-    if record and boot and record.boot_id and record.boot_id != boot:  # a boot without a name is no other one
-        return Result("done", "the machine has booted again since")
-    if stopping():
-        return Result("pending", "the init system is stopping the machine")
-    if recorded is None:
-        return Result("unknown", "no record of this attempt, and the machine still runs")
-    if recorded.status != "accepted" or record is None:
-        return recorded
-    detail = f"accepted {record.age:.0f} s ago, but the machine still runs and the init system shows no shutdown"
-    return Result("accepted", detail, recorded.proof)
 
 
 def stopping() -> bool:

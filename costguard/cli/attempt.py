@@ -7,7 +7,7 @@ from typing import Any, Self, TypeVar
 
 from costguard.actions.base import Context
 from costguard.actions.job import ActionAnswer, Release
-from costguard.cli.instance import instance_of
+from costguard.cli.guarded import instance_of
 from costguard.clocks import boot_clock
 from costguard.engine import time_limits
 from costguard.engine.state import PERSON

@@ -164,8 +164,7 @@ def _show(report: "Report") -> None:
             table.add_row(Text(MARKS[check.level], style=STYLES[check.level]), text)
         parts += [Padding(table, (0, 0, 0, 2)), Text()]
     parts += _last_words(report)
-    screen = console()
-    show(screen, Group(*parts))
+    show(console(), Group(*parts))
 
 
 def _last_words(report: "Report") -> "list[RenderableType]":

@@ -2,7 +2,6 @@
 
 import difflib
 import re
-import signal
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from costguard.engine.words import several
 from costguard.errors import USAGE, CostguardError
 from costguard.files import open_file
 from costguard.fill.jobs import Filler
+from costguard.tree.ending import short_name
 
 VARIABLE = re.compile(r"[A-Za-z_]\w*")
 """The name of a variable of the environment."""
@@ -91,11 +91,6 @@ def _variables(value: object) -> dict[str, str]:
     return dict(found)
 
 
-def signal_name(number: int) -> str:
-    """As people write it."""
-    return signal.Signals(number).name.removeprefix("SIG")
-
-
 def _time(read: Callable[[object], float]) -> _Option:
     return _Option(read, values.show_seconds, '"0.5s", "10s", "5m"')
 
@@ -115,7 +110,7 @@ _OPTIONS: Mapping[str, _Option] = {
     "unknown_for": _time(values.seconds),
     "retry": _time(values.seconds),
     "once": _SWITCH,
-    "signal": _Option(signal_number, signal_name, '"TERM", "INT" and their like'),
+    "signal": _Option(signal_number, short_name, '"TERM", "INT" and their like'),
     "grace": _time(values.seconds),
 }
 """Options of the command line that apply to all work."""

@@ -1,4 +1,4 @@
-"""The task in which an agent is started: what it guards, where its action ends a task."""
+"""What an agent that is started here guards: this machine, by its name in records, or the task in which it is started."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,3 +31,26 @@ def task_of(effective: Mapping[str, Any]) -> dict[str, str]:
     found |= {f"own_{name}": text for name, text in task.details.items()}
     found |= {f"{ADVICE}{name}": text for name, text in task.advice._asdict().items()}
     return {name: text for name, text in found.items() if text}
+
+
+def instance_of(effective: Mapping[str, Any], guarded: Mapping[str, str] = {}) -> str:
+    """The cloud's own name for this machine, where the firmware has it; else empty. No network.
+
+    Where a task is ``guarded`` it is this run of that task, which shares its folder's records with no other.
+    """
+    if effective["policy"].get("scope") == "task" and guarded:
+        from costguard.host.identity import TASK
+
+        run = guarded.get("own_run", "")
+        return f"{TASK}{guarded['scheduler']}:{guarded['id']}{f':{run}' if run else ''}"
+    from costguard.cloud.access import CloudAccess
+    from costguard.cloud.choose import NobodyError, choose
+
+    try:
+        chosen = choose(CloudAccess.of(effective))
+        found = chosen.provider.instance_of(chosen.site.dmi)
+    except NobodyError:
+        return ""
+    except Exception:  # noqa: BLE001 - foreign code: whatever it raises, the guard has another name
+        return ""
+    return f"{chosen.name}:{found}" if found else ""

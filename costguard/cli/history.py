@@ -210,8 +210,7 @@ def _show_overview(
     from costguard.cli.history_view import Money, overview
     from costguard.cli.render import console, show
 
-    screen = console()
-    show(screen, overview(path, since, days, incidents, messages, Money(off, price, stayed, counting), kept))
+    show(console(), overview(path, since, days, incidents, messages, Money(off, price, stayed, counting), kept))
 
 
 def _show_incident(path: str, database: "sqlite3.Connection", incident: str, *, as_json: bool) -> None:
@@ -231,8 +230,7 @@ def _show_incident(path: str, database: "sqlite3.Connection", incident: str, *, 
     from costguard.cli.history_view import incident_view
     from costguard.cli.render import console, show
 
-    screen = console()
     names: dict[str, str] = next(
         (event.data["gpus"] for event in found if isinstance(event.data.get("gpus"), dict)), {}
     )
-    show(screen, incident_view(path, head, story(found), before, names))
+    show(console(), incident_view(path, head, story(found), before, names))

@@ -96,7 +96,7 @@ def _tell(tool: str, file: str, imported: "Imported", output: str | None, *, for
 
 
 def _answer(file: str, output: str | None, text: str, imported: "Imported") -> dict[str, Any]:
-    from costguard.cli.fill_file import signal_name
+    from costguard.tree.ending import short_name
 
     fillers, options = imported.file
     work = [
@@ -108,7 +108,7 @@ def _answer(file: str, output: str | None, text: str, imported: "Imported") -> d
     return {
         "file": file,
         "output": output,
-        "options": {**options, "signal": signal_name(options["signal"])},
+        "options": {**options, "signal": short_name(options["signal"])},
         "work": work,
         "notes": [note._asdict() for note in imported.notes],
         "text": text,

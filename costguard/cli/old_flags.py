@@ -106,22 +106,7 @@ _PRESETS: Mapping[str, frozenset[str]] = {
 """By spellings that one tool alone has."""
 
 EXEC_SWITCHES = frozenset({"-x", "--debug", "--signal-children"})
-EXEC_FLAGS = EXEC_SWITCHES | frozenset(
-    [
-        "-t",
-        "-s",
-        "-n",
-        "-d",
-        "-a",
-        "--threshhold-percentage",
-        "--sample-freq",
-        "--num-samples",
-        "--delay-samples",
-        "--all-or-any",
-        "--all_or_any",
-        "--signal-name",
-    ]
-)
+EXEC_FLAGS = EXEC_SWITCHES | _PRESETS["gpu-idle-timeout"] | _PRESETS["gpu-idle-timeout-any"] | {"--signal-name"}
 """Those of GPU Idle Timeout, which `costguard exec` has, too."""
 
 THEIRS: Mapping[str, Spelling] = {flag: spelling for spelling, flags in _BY_SPELLING for flag in flags.split()}

@@ -205,8 +205,6 @@ class _Recorder:
             self.problem = problem
             click.echo(f"note: {problem}", err=True)
 
-    # -- the reader ------------------------------------------------------------------------------------------
-
     def _ask(self) -> dict[str, Any] | None:
         """One answer; None when none came in time."""
         self._number += 1

@@ -204,9 +204,6 @@ def _report(title: str, recording: "Recording", results: "Sequence[PolicyRun]", 
         yield from spared
 
 
-# -- policies ------------------------------------------------------------------------------------------------
-
-
 def _policy(spec: str, base: dict[str, object], *, priced: bool) -> NamedPolicy:
     """One ``--policy``: a file, a preset, or settings, on top of the other options. ``priced``: these name a price."""
     from costguard.config.load import ConfigurationError
@@ -266,9 +263,6 @@ def _distinct(policies: Sequence[NamedPolicy]) -> list[NamedPolicy]:
         named if labels.count(named.label) == 1 else named._replace(label=f"{named.label} ({number})")
         for number, named in enumerate(policies, 1)
     ]
-
-
-# -- progress ------------------------------------------------------------------------------------------------
 
 
 @contextmanager

@@ -39,9 +39,8 @@ def command(arguments: options.Arguments, program: tuple[str, ...]) -> None:
     hardware it says so and exits with code 0; with code 3 if another agent uses the same folder.
     """
     from costguard.agent.task_words import name
-    from costguard.cli.guarded import task_of
+    from costguard.cli.guarded import instance_of, task_of
     from costguard.cli.hardware import nvidia_hardware
-    from costguard.cli.instance import instance_of
     from costguard.config.addresses import lacks, missing
     from costguard.config.effective import build
     from costguard.config.load import load

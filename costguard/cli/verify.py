@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 
 import click
 
@@ -9,6 +10,7 @@ from costguard import extras
 from costguard.cli import options
 from costguard.cli.answer import emit
 from costguard.cloud import dmi, receipt
+from costguard.cloud.access import CloudAccess
 from costguard.cloud.api import CloudError, Provider, Site, load, site_settings
 from costguard.errors import REFUSED, USAGE, CostguardError
 from costguard.files import open_file
@@ -20,16 +22,11 @@ def check(given: str, arguments: options.Arguments, *, as_json: bool) -> None:
     from costguard.config import load_effective
 
     fields = _receipt(given)
-    effective = load_effective(options.local_only(arguments), os.environ)
-    listed = effective["providers"]
-    assert isinstance(listed, list)  # as `build` makes it
-    settings, host = effective["cloud"], effective["host"]
-    assert isinstance(settings, dict)
-    assert isinstance(host, dict)
-    here = dmi.identity(host["sysfs"])  # on a machine of that cloud, its own identity may ask
-    provider = _provider(fields, listed)
-    own = site_settings(settings, fields["provider"], provider)
-    outcome = _ask(provider, Site(here, own, dict(os.environ), host["procfs"], host["sysfs"]), fields)
+    access = CloudAccess.of(load_effective(options.local_only(arguments), os.environ))
+    here = dmi.identity(access.host.sysfs)  # on a machine of that cloud, its own identity may ask
+    provider = _provider(fields, access.providers)
+    own = site_settings(access.cloud, fields["provider"], provider)
+    outcome = _ask(provider, Site(here, own, dict(os.environ), access.host.procfs, access.host.sysfs), fields)
     closed = outcome.status == "done"
     if as_json:
         shown = {"closed": closed, "status": outcome.status, "detail": outcome.detail, "proof": outcome.proof}
@@ -60,19 +57,14 @@ def _receipt(given: str) -> dict[str, str]:
 _HINT = "the message of the stop and `costguard history ID` show the receipt; it begins with {"
 
 
-def _provider(fields: dict[str, str], listed: list[str]) -> Provider:
+def _provider(fields: dict[str, str], listed: Sequence[str]) -> Provider:
     mine = [entry for entry in listed if entry.partition("=")[0] == fields["provider"]]
     loaded = load(mine)
     if loaded.plug_ins:
         return loaded.plug_ins[0]
     why = "; ".join(loaded.failures) or "it is not installed here"
-    raise CostguardError(
-        f"the plug-in {fields['provider']!r} of this receipt cannot be used: {why}", _extra(fields), USAGE
-    )
-
-
-def _extra(fields: dict[str, str]) -> str:
-    return extras.command(fields["provider"])
+    message = f"the plug-in {fields['provider']!r} of this receipt cannot be used: {why}"
+    raise CostguardError(message, extras.command(fields["provider"]), USAGE)
 
 
 def _ask(provider: Provider, site: Site, fields: dict[str, str]) -> Result:
@@ -84,4 +76,4 @@ def _ask(provider: Provider, site: Site, fields: dict[str, str]) -> Result:
         raise CostguardError(message, hint, REFUSED) from error
     except ImportError as error:
         message = f"the library for {provider.name} is not installed ({error})"
-        raise CostguardError(message, _extra(fields), USAGE) from error
+        raise CostguardError(message, extras.command(fields["provider"]), USAGE) from error

@@ -2,6 +2,8 @@
 
 import os
 
+from costguard.files import text_of
+
 _NAMES = (
     *("sys_vendor", "product_name", "product_version", "product_family", "chassis_vendor", "chassis_asset_tag"),
     *("board_vendor", "board_name", "board_asset_tag", "bios_vendor", "bios_version"),
@@ -10,13 +12,7 @@ _NAMES = (
 
 
 def identity(sysfs: str) -> dict[str, str]:
-    """The files of ``class/dmi/id``, and the hypervisor's UUID; what is missing or not readable is left out."""
-    found = {}
+    """The files of ``class/dmi/id``, and the hypervisor's UUID; what is missing, empty or not readable is left out."""
     paths = {name: os.path.join(sysfs, "class/dmi/id", name) for name in _NAMES}
-    for name, path in {**paths, "hypervisor_uuid": os.path.join(sysfs, "hypervisor/uuid")}.items():
-        try:
-            with open(path, encoding="utf-8", errors="replace") as file:
-                found[name] = file.read().strip()
-        except OSError:
-            continue
-    return found
+    paths["hypervisor_uuid"] = os.path.join(sysfs, "hypervisor/uuid")
+    return {name: text for name, path in paths.items() if (text := text_of(path).strip())}

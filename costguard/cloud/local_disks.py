@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple
 
 from costguard.cloud import mounts as tables
 from costguard.cloud import superblock
+from costguard.cloud.access import HostPaths
 from costguard.cloud.mounts import Mount
 from costguard.cloud.retry import LateError, bounded
 from costguard.files import names_in, text_of
@@ -24,14 +25,6 @@ LOOK_SECONDS = 3.0
 """Seconds for the whole look; a disk that hangs counts as used."""
 
 _WRITTEN = 6  # the column of block/stat
-
-
-class DiskPaths(NamedTuple):
-    """Where the machine's file systems are mounted. With an empty ``devfs`` no device is read."""
-
-    procfs: str
-    sysfs: str
-    devfs: str = ""
 
 
 class Use(NamedTuple):
@@ -61,16 +54,17 @@ def devices(sysfs: str, is_local: Callable[[str, str], bool]) -> tuple[str, ...]
     )
 
 
-def look(place: DiskPaths, disks: Sequence[str], nothing: Collection[str] = (), foreign: Collection[str] = ()) -> Use:
+def look(place: HostPaths, disks: Sequence[str], nothing: Collection[str] = (), foreign: Collection[str] = ()) -> Use:
     """The use of some disks, by their kernel names, within 3 s; ``unknown`` when no mounts can be seen. Never raises.
 
+    With an empty ``place.devfs`` no device is read.
     ``nothing`` are names of files that the image itself puts on such a disk, ``foreign`` contents (as
     `superblock.look` says them) that the cloud itself puts there.
     """
     return _in_time(lambda: _look(place, disks, nothing, foreign), disks)
 
 
-def points(place: DiskPaths, wanted: Collection[Mount], nothing: Collection[str] = ()) -> Use:
+def points(place: HostPaths, wanted: Collection[Mount], nothing: Collection[str] = ()) -> Use:
     """The use of some mounts, whatever device is below them, within 3 s. Never raises."""
     every = tables.read(place.procfs) or ()
     targets = tuple(dict.fromkeys(mount.target for mount in wanted))
@@ -89,7 +83,7 @@ def _in_time(see: Callable[[], Use], names: Sequence[str]) -> Use:
         return Use("used", tuple(f"{name} (does not answer)" for name in names))
 
 
-def _look(place: DiskPaths, disks: Sequence[str], nothing: Collection[str], foreign: Collection[str]) -> Use:
+def _look(place: HostPaths, disks: Sequence[str], nothing: Collection[str], foreign: Collection[str]) -> Use:
     every = tables.read(place.procfs)
     if every is None:
         return Use("unknown")
@@ -148,7 +142,7 @@ def _names(sysfs: str, node: _Node) -> set[str]:
     return found
 
 
-def _on(place: DiskPaths, node: _Node, mount: Mount) -> bool:
+def _on(place: HostPaths, node: _Node, mount: Mount) -> bool:
     """Whether a mount is of this device: by its number, or by one of its names."""
     number = text_of(os.path.join(node.path, "dev")).strip()
     if number and mount.number == number:
@@ -168,7 +162,7 @@ def _is_part(name: str, disk: str) -> bool:
 
 
 def _empty(
-    place: DiskPaths, every: Sequence[Mount], own: Collection[Mount], target: str, nothing: Collection[str]
+    place: HostPaths, every: Sequence[Mount], own: Collection[Mount], target: str, nothing: Collection[str]
 ) -> bool:
     """Whether the file system at a mount point is empty; one that is mounted in part is judged by where it is whole."""
     mine = [mount for mount in own if mount.target == target]
@@ -177,7 +171,7 @@ def _empty(
     return any(tables.is_empty(place.procfs, every, mount, nothing) for mount in whole)
 
 
-def _content(place: DiskPaths, node: _Node, every: Sequence[Mount], foreign: Collection[str]) -> str:
+def _content(place: HostPaths, node: _Node, every: Sequence[Mount], foreign: Collection[str]) -> str:
     """Why a device that nobody mounts may hold data, in words; empty when it does not."""
     built = f", on {node.disk}" if node.name != node.disk else ""
     part = node.name.startswith(node.disk) and node.name != node.disk

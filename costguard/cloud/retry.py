@@ -39,15 +39,10 @@ def pauses(longest: float = LONGEST_PAUSE_SECONDS) -> Iterator[float]:
         step = min(step * 2, longest)
 
 
-def when_asked(error: CloudError) -> float | None:
-    """As the error itself says."""
-    return error.retry_after
-
-
 def until(
     end: float,
     call: Callable[[float], T],
-    again: Again = when_asked,
+    again: Again = lambda error: error.retry_after,
     *,
     longest: float = LONGEST_PAUSE_SECONDS,
     tries: int | None = None,

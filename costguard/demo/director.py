@@ -124,8 +124,6 @@ class Director(Watch):
         self.loop.run()
         return DayAccount(self._spells, began.wall, self.host.clock().wall, self._would_act)
 
-    # -- what the simulated host calls -----------------------------------------------------------------------
-
     def said(self, now: Instant, line: str) -> None:
         """A line of the journal, without the kind of a message before its sentence."""
         text = _PRIORITY.sub("", line)

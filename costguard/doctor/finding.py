@@ -1,7 +1,8 @@
 """What the doctor finds, as values."""
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple, get_args
 
 Level = Literal["ok", "note", "warn", "unseen", "bad"]
 Verdict = Literal["GUARDED", "WOULD BE GUARDED", "CANNOT TELL", "NOT GUARDED"]
@@ -16,29 +17,9 @@ class CheckResult(NamedTuple):
     hint: str = ""
 
 
-def ok(text: str, hint: str = "") -> CheckResult:
-    """As it should be."""
-    return CheckResult("ok", text, hint)
-
-
-def note(text: str, hint: str = "") -> CheckResult:
-    """Good to know."""
-    return CheckResult("note", text, hint)
-
-
-def warn(text: str, hint: str = "") -> CheckResult:
-    """Something is wrong, but the machine is guarded."""
-    return CheckResult("warn", text, hint)
-
-
-def unseen(text: str, hint: str = "") -> CheckResult:
-    """Whether the machine is guarded depends on this, and this user may not see it."""
-    return CheckResult("unseen", text, hint)
-
-
-def bad(text: str, hint: str = "") -> CheckResult:
-    """Because of this the machine is not guarded."""
-    return CheckResult("bad", text, hint)
+ok, note, warn, unseen, bad = (partial(CheckResult, level) for level in get_args(Level))
+"""A check of each level: as it should be; good to know; wrong, but the machine is guarded; what decides whether it is guarded, and
+this user may not see; the reason why it is not guarded."""
 
 
 class ReportSection(NamedTuple):

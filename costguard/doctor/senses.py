@@ -51,12 +51,8 @@ def _sense(row: Mapping[str, Any]) -> Iterator[CheckResult]:
             f"{name} cannot see everything ({unknown}); it is advisory: that keeps nothing up", "see docs/senses.md"
         )
     elif not row["active"]:
-        means = "required" if row["required"] else "advisory"
-        yield ok(f"{name}: {row['seen'] or 'nobody'} ({means}: {_unknown_means(required=row['required'])})")
-
-
-def _unknown_means(*, required: bool) -> str:
-    return "what it cannot see keeps the machine up" if required else "what it cannot see keeps nothing up"
+        weight, kept = ("required", "the machine") if row["required"] else ("advisory", "nothing")
+        yield ok(f"{name}: {row['seen'] or 'nobody'} ({weight}: what it cannot see keeps {kept} up)")
 
 
 def _looked(section: Mapping[str, Any], procfs: str) -> Iterator[dict[str, Any]]:

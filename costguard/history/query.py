@@ -153,20 +153,14 @@ def quarter_of(wall: float) -> float:
     return wall // store.QUARTER * store.QUARTER
 
 
-def first_quarter(database: sqlite3.Connection, since: float, until: float) -> float | None:
-    """The first recorded quarter of an hour that begins from ``since`` on, and not after ``until``."""
-    return _edge(database, "min", since, until)
+def quarters_between(database: sqlite3.Connection, since: float, until: float) -> tuple[float, float] | None:
+    """The first and the last recorded quarter of an hour that begins from ``since`` on, and not after ``until``.
 
-
-def last_quarter(database: sqlite3.Connection, since: float, until: float) -> float | None:
-    """The last such quarter: all before it is written, while its own seconds may still grow."""
-    return _edge(database, "max", since, until)
-
-
-def _edge(database: sqlite3.Connection, which: str, since: float, until: float) -> float | None:
-    text = f"SELECT {which}(start) FROM quarters WHERE start >= ? AND start <= ?"  # noqa: S608 - min or max
-    (start,) = database.execute(text, (since, until)).fetchone()
-    return None if start is None else float(start)
+    All before the last one is written, while its own seconds may still grow.
+    """
+    text = "SELECT min(start), max(start) FROM quarters WHERE start >= ? AND start <= ?"
+    earliest, latest = database.execute(text, (since, until)).fetchone()
+    return None if earliest is None else (float(earliest), float(latest))
 
 
 def phase_before(database: sqlite3.Connection, wall: float) -> Event | None:

@@ -56,8 +56,7 @@ def of(path: str, since: float, now: float, price: Rate | None, limit: float | N
     """
     since = query.quarter_of(since)
     with query.reading(path) as database:
-        until = query.last_quarter(database, since, now)
-        until = since if until is None else until
+        _, until = query.quarters_between(database, since, now) or (since, since)
         hours = query.hours(database, since, until)
         events = [event for event in query.events(database, since) if event.wall < until]
         spans = stayed_up(database, events, since, until)

@@ -95,10 +95,10 @@ def _beginning(state: str, now: float) -> float:
     """From when the first summary counts: what is recorded so far; from now on where a stamp is damaged, which may have told it."""
     if os.path.lexists(os.path.join(state, STAMP)):
         return now
-    begin = None
+    written = None
     with suppress(HistoryError), query.reading(os.path.join(state, FILE)) as database:
-        begin = query.first_quarter(database, now - FIRST_SECONDS, now)
-    return now - UNWRITTEN_SECONDS if begin is None else begin
+        written = query.quarters_between(database, now - FIRST_SECONDS, now)
+    return now - UNWRITTEN_SECONDS if written is None else written[0]
 
 
 def stamp(state: str) -> Stamp | None:

@@ -22,6 +22,9 @@ KIND_OF = {WARNING: COUNTDOWN, ACTING: REQUESTED, CONFIRMING: REQUESTED, DONE: A
 DONE_AS = {"would": WOULD, "cannot": STUCK, "unknown": STUCK}
 """What DONE is drawn as, by what was done: in a dry run nothing was, and of the others the bill may go on."""
 
+LOOK_BACK_SECONDS = 2 * 86400.0
+"""So long before what is shown events are read: a hold that began then still shows."""
+
 SEEN_AGAIN_SECONDS = 300.0
 """A phase does not outlast the record: after so long without any, the machine was off, or nobody watched."""
 

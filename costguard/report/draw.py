@@ -75,8 +75,6 @@ class TimelineDrawing:
         self.canvas = Canvas(width, self._rows(), palette.paper, palette.ink)
         self._draw()
 
-    # -- places ----------------------------------------------------------------------------------------------
-
     def _row_names(self) -> list[str]:
         return [*(_short(lane.label) for lane in self.timeline.lanes), "machine", "decision", "hold"]
 
@@ -96,8 +94,6 @@ class TimelineDrawing:
     def _x(self, wall: float) -> float:
         share = (wall - self.timeline.since) / (self.end - self.timeline.since)
         return self._left + (self._right - self._left) * min(1.0, max(0.0, share))
-
-    # -- the parts -------------------------------------------------------------------------------------------
 
     def _draw(self) -> None:
         top, room = self.canvas.height - MARGIN, self.width - 2 * MARGIN
@@ -272,8 +268,6 @@ class TimelineDrawing:
             x = self._x(self.timeline.until)
             self.canvas.veil(Box(x, foot, self._right, top), self.palette.countdown)
             self.canvas.line([(x, foot), (x, top)], self.palette.ink, 1.0)
-
-    # -- the legend ------------------------------------------------------------------------------------------
 
     def _subtitle(self) -> list[str]:
         timeline = self.timeline

@@ -13,9 +13,6 @@ from costguard.money import Rate
 from costguard.report import bands, times
 from costguard.report.bands import Band
 
-LOOK_BACK_SECONDS = 2 * 86400.0
-"""A hold that began so long before is still seen."""
-
 ROWS_MOST = 24
 """Times of the table of loads, where a day is not one of them."""
 
@@ -88,7 +85,7 @@ def read(
     limit: float | None = None,
 ) -> ReportFacts:
     """From the history; of each stop that a dry run only told ``limit`` seconds count as money. Raises sqlite3.Error."""
-    found = query.events(database, since - LOOK_BACK_SECONDS)
+    found = query.events(database, since - bands.LOOK_BACK_SECONDS)
     recent = query.events(database, since)
     first = query.first(database, since)
     begin = max(since, first) if first else since

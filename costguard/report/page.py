@@ -99,9 +99,6 @@ SHOWN_SECONDS = 180.0
 """What is shorter would be shown as no hours at all."""
 
 
-# -- figures ---------------------------------------------------------------------------------------------------
-
-
 def _figures(facts: ReportFacts) -> Iterator[Child]:
     sums: list[float] = [sum(column) for column in zip(*(day[1:] for day in facts.days), strict=True)] or [0.0] * 4
     off = sum(part.seconds for part in facts.off.values())
@@ -173,9 +170,6 @@ def _last_stops_bill(facts: ReportFacts) -> str:
     return f"The last stop did not prove that the bill ended ({last.id}): {last.words}."
 
 
-# -- the picture -----------------------------------------------------------------------------------------------
-
-
 def _picture(facts: ReportFacts, pictures: Sequence[str], why_none: str) -> Iterator[Child]:
     yield tag("h2", "Load, threshold and decisions")
     if not pictures:
@@ -188,9 +182,6 @@ def _picture(facts: ReportFacts, pictures: Sequence[str], why_none: str) -> Iter
         for svg, which in zip(pictures, ("wide", "narrow"), strict=False)
     ]
     yield tag("figure", *drawn)
-
-
-# -- tables ----------------------------------------------------------------------------------------------------
 
 
 def _table(names: Sequence[str], rows: Iterable[Sequence[str]], *, numbers: int = 0, caption: str = "") -> Element:

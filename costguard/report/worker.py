@@ -20,7 +20,7 @@ from costguard.history.store import QUARTER
 from costguard.masking import mask
 from costguard.parent import end_with_parent
 from costguard.process.worker import serve
-from costguard.report import timeline
+from costguard.report import bands, timeline
 from costguard.report.job import DrawJob, Drawn, PictureFormat
 
 MEMORY_LIMIT_BYTES = 2 << 30
@@ -31,9 +31,6 @@ FIRST_TO_GO = "800"
 
 SLOTS = 360
 """Columns of a picture, at most: one a pixel of a phone."""
-
-LOOK_BACK_SECONDS = 2 * 86400.0
-"""How long before the picture events are read, so that a hold that began then still shows."""
 
 LOCKED_SECONDS = 30.0
 """Older locks of the list of fonts are left over: writing it never takes as long."""
@@ -100,7 +97,7 @@ def _read(job: DrawJob) -> timeline.Timeline:
     while True:
         try:
             with query.reading(path) as database:
-                events = query.events(database, job.since - LOOK_BACK_SECONDS)
+                events = query.events(database, job.since - bands.LOOK_BACK_SECONDS)
                 if not job.incident or time.monotonic() >= end or any(e.incident == job.incident for e in events):
                     since = _since(query.first(database, job.since), job)
                     return timeline.read(

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from costguard.engine.observation import Device
-from costguard.plans import Plan, PlanFinding, Verdict, worst
+from costguard.engine.words import several
+from costguard.plans import VERDICTS, Plan, PlanFinding, Verdict, worst
 from costguard.tasks.api import Task, TaskFacts
 
 GPUS_NAMED = 8
@@ -46,7 +47,7 @@ def plan(action: str, case: TaskCase) -> Plan:
     verdict = worst(*(verdict for verdict, _ in found))
     if verdict in {"go", "consequences"}:
         found.append(("go", _ends(case)))
-    found.sort(key=lambda one: -_RANK[one[0]])
+    found.sort(key=lambda row: VERDICTS.index(row[0]), reverse=True)
     receipt = {
         "scheduler": case.scheduler,
         "task": case.task.id,
@@ -62,9 +63,6 @@ def plan(action: str, case: TaskCase) -> Plan:
         keeps_disks=True,
         receipt={name: value for name, value in receipt.items() if value},
     )
-
-
-_RANK: Mapping[Verdict, int] = {"go": 0, "consequences": 1, "another": 2, "failed": 3, "refuse": 4}
 
 
 def _ends(case: TaskCase) -> PlanFinding:
@@ -108,14 +106,16 @@ def _scope(case: TaskCase) -> Iterator[Found]:
             yield "refuse", PlanFinding("task_scope", text, "`costguard status` says what cannot be read")
         return
     if given is not None and len(judged) != given:
-        text = f"{case.scheduler} gave {case.task.words} {_count(given)} of this machine, and {_count(len(judged))} were judged"
+        text = f"{case.scheduler} gave {case.task.words} {several(given, 'GPU')} of this machine, and {several(len(judged), 'GPU')} were judged"
         yield "refuse", PlanFinding("task_scope", f"{text} ({_named(judged)}): it is not ended", _SCOPE_HINT)
         return
     if not case.beside:
         return  # nothing else is to be seen here: the scheduler's limits make the scope
     wanted = set(case.facts.numbers)
     if not wanted:
-        text = f"this machine shows {_count(case.beside)} besides those judged, and {case.scheduler} does not say"
+        text = (
+            f"this machine shows {several(case.beside, 'GPU')} besides those judged, and {case.scheduler} does not say"
+        )
         if given is None:
             yield "consequences", PlanFinding("task_scope_unproven", f"{text} whose they are", _SCOPE_HINT)
         else:
@@ -146,10 +146,6 @@ def _holders(case: TaskCase) -> Iterator[Found]:
 
 
 _SCOPE_HINT = "start costguard with the environment that the scheduler gave the task (CUDA_VISIBLE_DEVICES), as docs/tasks.md shows"
-
-
-def _count(number: int) -> str:
-    return f"{number} GPU" if number == 1 else f"{number} GPUs"
 
 
 def _named(devices: tuple[Device, ...]) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from costguard.cloud import local_disks, mounts
+from costguard.cloud.access import HostPaths
 from costguard.cloud.local_disks import Use
 from costguard.cloud.mounts import Mount
 
@@ -36,7 +37,7 @@ class Store(NamedTuple):
 
 def store(procfs: str, sysfs: str, devfs: str = "") -> Store | None:
     """None when the mounts cannot be seen."""
-    place = local_disks.DiskPaths(procfs, sysfs, devfs)
+    place = HostPaths(procfs, sysfs, devfs)
     every = mounts.read(procfs)
     if every is None:
         return None

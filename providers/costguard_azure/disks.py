@@ -7,7 +7,8 @@ first of them formats it, it is an NTFS of Azure's own.
 """
 
 from costguard.cloud import local_disks, mounts
-from costguard.cloud.local_disks import DiskPaths, Use
+from costguard.cloud.access import HostPaths
+from costguard.cloud.local_disks import Use
 
 _IDE, _SCSI = "00000000-0001-", "f8b3781a-1e82-4818-a1c3-63d806ec15bb"
 _NVME = "Microsoft NVMe Direct Disk"
@@ -23,7 +24,7 @@ def look(procfs: str, sysfs: str, size_kb: str, devfs: str = "") -> Use | None:
     every = mounts.read(procfs)
     if every is None:
         return Use("unknown")
-    place = DiskPaths(procfs, sysfs, devfs)
+    place = HostPaths(procfs, sysfs, devfs)
     if devices:
         return local_disks.look(place, devices, _NOTHING, _FOREIGN)
     # a disk that cannot be told by its device is where the images mount it

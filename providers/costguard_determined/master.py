@@ -5,7 +5,6 @@ import json
 import os
 import re
 import ssl
-import time
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -131,8 +130,3 @@ class _Tls(http.client.HTTPSConnection):
         """Connect; the name in the certificate may be another one than that of the address."""
         http.client.HTTPConnection.connect(self)
         self.sock = self._ours.wrap_socket(self.sock, server_hostname=self._named or self.host)
-
-
-def left(end: float) -> float:
-    """Seconds until a moment of the monotonic clock."""
-    return end - time.monotonic()

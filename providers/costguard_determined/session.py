@@ -8,7 +8,7 @@ from costguard.cloud.api import Ticket
 from costguard.plans import PlanFinding, Result, Verdict
 from costguard.tasks.api import Place, SchedulerError, State, Task, TaskFacts
 from costguard_determined import identity
-from costguard_determined.master import Master, left
+from costguard_determined.master import Master
 
 FOLDERS = {
     "notebook": "notebooks",
@@ -82,7 +82,7 @@ class Remote:
             return Result("refused", f"{self._task.words} is no longer running ({seen.said}): nothing was sent")
         proof = f"POST {self._path}/kill"
         try:
-            self._master.ask("POST", f"{self._path}/kill", left(end))
+            self._master.ask("POST", f"{self._path}/kill", end - time.monotonic())
         except SchedulerError as error:
             return self._doubted(error, proof, end)
         return Result("accepted", f"`{proof}` was accepted by Determined", proof)
@@ -171,7 +171,7 @@ class Remote:
     def _ask(self, path: str, end: float) -> dict[str, Any] | None:
         """A question; None for what the master does not know. Raises SchedulerError, and a question leaves no doubt."""
         try:
-            return self._master.ask("GET", path, left(end))
+            return self._master.ask("GET", path, end - time.monotonic())
         except SchedulerError as error:
             error.sent = "no"
             if error.trouble == "gone":

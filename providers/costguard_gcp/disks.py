@@ -6,12 +6,13 @@ types; SCSI devices with model ``EphemeralDisk``; persistent disks are ``nvme_ca
 
 import re
 
-from costguard.cloud.local_disks import DiskPaths, Use, devices, look
+from costguard.cloud.access import HostPaths
+from costguard.cloud.local_disks import Use, devices, look
 
 _MODEL = re.compile(r"nvme_card\d*|EphemeralDisk")
 
 
-def use(place: DiskPaths, expected: int) -> Use:
+def use(place: HostPaths, expected: int) -> Use:
     """What the local SSDs are used for; *unknown* when fewer than ``expected`` of them can be seen."""
     names = devices(place.sysfs, lambda model, _: bool(_MODEL.fullmatch(model))) or ()
     return look(place, names) if len(names) >= expected else Use("unknown")

@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from costguard.cloud import hints
+from costguard.cloud.access import HostPaths
 from costguard.cloud.age import uptime
 from costguard.cloud.api import CloudError, Identity, Site, Verb
-from costguard.cloud.local_disks import DiskPaths, Use
+from costguard.cloud.local_disks import Use
 from costguard.cloud.retry import until
 from costguard_gcp import disks, nodes, permissions
 from costguard_gcp.identity import last
@@ -126,7 +127,7 @@ def gather(api: "Api", site: Site, identity: Identity, verb: Verb) -> Facts:
 def refresh(facts: Facts, site: Site) -> Facts:
     """Look again at what may change from one moment to the next and costs no request: the use of local disks."""
     local = [disk for disk in facts.vm.disks if disk.local] if facts.vm else []
-    place = DiskPaths(site.procfs, site.sysfs, site.devfs)
+    place = HostPaths(site.procfs, site.sysfs, site.devfs)
     return facts._replace(local=disks.use(place, len(local)) if local else Use("unused"))
 
 

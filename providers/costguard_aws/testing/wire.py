@@ -142,10 +142,15 @@ def refusal(action: str, status: int, code: str, message: str) -> Answer:
 def pretend(action: str, numbers: list[str]) -> Answer:
     """The answer to a request that has no effect."""
     state = "<currentState><code>64</code><name>stopping</name></currentState>"
-    items = "".join(f"<item><instanceId>{number}</instanceId>{state}</item>" for number in numbers)
+    items = (f"<item><instanceId>{number}</instanceId>{state}</item>" for number in numbers)
+    return _listed(action, "instancesSet", items)
+
+
+def _listed(action: str, name: str, items: Iterable[str]) -> Answer:
+    """A list as EC2 answers it; ``name``: the element around its items."""
     request = f"<requestId>{uuid.uuid4()}</requestId>"
-    body = f'<{action}Response xmlns="{_NAMESPACE}">{request}<instancesSet>{items}</instancesSet></{action}Response>'
-    return Answer(200, body.encode())
+    rows = f"<{name}>{''.join(items)}</{name}>"
+    return Answer(200, f'<{action}Response xmlns="{_NAMESPACE}">{request}{rows}</{action}Response>'.encode())
 
 
 def described(text: str, natures: "Mapping[str, Nature]", ending: Callable[[str], bool]) -> str:
@@ -195,19 +200,16 @@ def _put(item: ET.Element, space: str, path: str) -> ET.Element:
 def spot_requests(parameters: Mapping[str, str], natures: "Mapping[str, Nature]") -> Answer:
     """DescribeSpotInstanceRequests: moto loses the request of an instance."""
     wanted = {value for name, value in parameters.items() if name.startswith("SpotInstanceRequestId")}
-    items = ""
+    items = []
     for number, nature in natures.items():
         request = f"sir-{number[2:10]}"
         if nature.spot and (not wanted or request in wanted):
             group = f"<launchGroup>{nature.launch_group}</launchGroup>" if nature.launch_group else ""
-            items += (
+            items.append(
                 f"<item><spotInstanceRequestId>{request}</spotInstanceRequestId><type>{nature.spot}</type>"
                 f"<state>{nature.spot_state}</state><instanceId>{number}</instanceId>{group}</item>"
             )
-    name = "DescribeSpotInstanceRequestsResponse"
-    request_id = f"<requestId>{uuid.uuid4()}</requestId>"
-    body = f'<{name} xmlns="{_NAMESPACE}">{request_id}<spotInstanceRequestSet>{items}</spotInstanceRequestSet></{name}>'
-    return Answer(200, body.encode())
+    return _listed("DescribeSpotInstanceRequests", "spotInstanceRequestSet", items)
 
 
 def spot_prices(parameters: Mapping[str, str], rows: "Iterable[SpotPrice]") -> Answer:
@@ -218,16 +220,13 @@ def spot_prices(parameters: Mapping[str, str], rows: "Iterable[SpotPrice]") -> A
     asked = [row for row in asked if row.product in products]
     start = parameters.get("StartTime", "")
     effective = max((row.at for row in asked if row.at <= start), default="")
-    items = "".join(
+    items = (
         f"<item><instanceType>{row.type}</instanceType><productDescription>{row.product}</productDescription>"
         f"<spotPrice>{row.price}</spotPrice><timestamp>{row.at}</timestamp><availabilityZone>{row.zone}</availabilityZone></item>"
         for row in asked
         if row.at >= effective
     )
-    name = "DescribeSpotPriceHistoryResponse"
-    request_id = f"<requestId>{uuid.uuid4()}</requestId>"
-    body = f'<{name} xmlns="{_NAMESPACE}">{request_id}<spotPriceHistorySet>{items}</spotPriceHistorySet></{name}>'
-    return Answer(200, body.encode())
+    return _listed("DescribeSpotPriceHistory", "spotPriceHistorySet", items)
 
 
 def _flag(value: object) -> bool:

@@ -4,6 +4,7 @@ import time
 from typing import Any
 
 from costguard.testing.web import CUT, Answer, Request
+from costguard_azure.testing import vault
 from costguard_azure.testing.faults import Fault, Faults
 from costguard_azure.testing.limits import Bucket
 from costguard_azure.testing.world import World
@@ -19,9 +20,7 @@ AUDIENCES = frozenset(
         "https://management.core.usgovcloudapi.net",
         "https://management.usgovcloudapi.net",
         "https://management.chinacloudapi.cn",
-        "https://vault.azure.net",
-        "https://vault.usgovcloudapi.net",
-        "https://vault.azure.cn",
+        *vault.AUDIENCES.values(),
     )
 )
 

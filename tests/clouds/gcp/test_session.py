@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pytest
 import trustme
 
+from costguard.cloud.access import HostPaths
 from costguard.cloud.api import CloudError
-from costguard.cloud.local_disks import DiskPaths
 from costguard_gcp import PROVIDER
 from costguard_gcp import disks as gcp_disks
 from costguard_gcp.testing import Fault, LocalSsd, Machine, firmware
@@ -208,13 +208,13 @@ def test_a_local_disk_that_is_part_of_something(sign: str, tmp_path: pathlib.Pat
         pathlib.Path(procfs, "1/root").mkdir()
     else:
         pathlib.Path(sysfs, "block/nvme0n1/stat").write_text("nonsense\n", encoding="utf-8")
-    assert gcp_disks.use(DiskPaths(procfs, sysfs), 1).state == "used"
-    assert gcp_disks.use(DiskPaths(procfs, sysfs + "/absent"), 1).state == "unknown"
+    assert gcp_disks.use(HostPaths(procfs, sysfs, ""), 1).state == "used"
+    assert gcp_disks.use(HostPaths(procfs, sysfs + "/absent", ""), 1).state == "unknown"
 
 
 def use(folder: pathlib.Path, disks: list[LocalSsd], expected: int) -> str:
     sysfs, procfs = firmware(folder, Machine(local_ssds=disks))
-    return gcp_disks.use(DiskPaths(procfs, sysfs), expected).state
+    return gcp_disks.use(HostPaths(procfs, sysfs, ""), expected).state
 
 
 def test_ids_cannot_break_a_header(world: World) -> None:

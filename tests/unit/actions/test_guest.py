@@ -9,9 +9,12 @@ import pytest
 
 from costguard.actions import guest, results, shutdown_behaviour
 from costguard.actions.base import Context
+from costguard.actions.shutdown import Shutdown
 from costguard.cloud.access import HostPaths
 from costguard.cloud.api import Consequence, Provider, Site
 from costguard.plans import Plan, PlanFinding, Result
+
+SHUTDOWN = Shutdown()
 
 
 def context(root: Path, deadline: float = 5.0, **more: object) -> Context:
@@ -55,7 +58,9 @@ def test_what_the_init_system_says_is_its_outcome(
     tmp_path: Path, script: str, status: str, words: str, proof: str
 ) -> None:
     """A refusal is somebody's will; a failure is technical, and the next action may be tried; silence proves nothing."""
-    found = guest.execute(context(tmp_path, 0.2), [tool(tmp_path, "systemctl", script), "poweroff"])
+    found = SHUTDOWN.execute(
+        Plan("shutdown", "go", command=(tool(tmp_path, "systemctl", script), "poweroff")), context(tmp_path, 0.2)
+    )
     assert (found.status, found.proof) == (status, proof)
     assert words in found.detail
 
@@ -63,13 +68,17 @@ def test_what_the_init_system_says_is_its_outcome(
 def test_of_many_words_the_last_ones_are_told(tmp_path: Path) -> None:
     """What failed stands at the end, and a message has no room for more."""
     words = "printf '%0400d' 7; exit 1"
-    found = guest.execute(context(tmp_path), [tool(tmp_path, "systemctl", words), "poweroff"])
+    found = SHUTDOWN.execute(
+        Plan("shutdown", "go", command=(tool(tmp_path, "systemctl", words), "poweroff")), context(tmp_path)
+    )
     assert found.detail.rpartition(": ")[2] == "0" * 299 + "7"
 
 
 def test_a_tool_that_is_gone_when_it_is_needed_is_a_technical_failure(tmp_path: Path) -> None:
     """Nothing was asked for, so that the next action may be tried."""
-    found = guest.execute(context(tmp_path), [str(tmp_path / "bin/systemctl"), "poweroff"])
+    found = SHUTDOWN.execute(
+        Plan("shutdown", "go", command=(str(tmp_path / "bin/systemctl"), "poweroff")), context(tmp_path)
+    )
     assert (found.status, "could not be started: No such file" in found.detail) == ("failed", True)
 
 
@@ -107,7 +116,7 @@ def test_which_tool_is_used(tmp_path: Path, systemd: bool, delay: float | None, 
         tool(tmp_path, name, "exit 0")
     if systemd:
         (tmp_path / "proc/self/root/run/systemd/system").mkdir(parents=True)
-    assert guest.facts(context(tmp_path, settings={"delay": delay}), "poweroff").tool == argv
+    assert SHUTDOWN.facts(context(tmp_path, settings={"delay": delay})).tool == argv
 
 
 @pytest.mark.parametrize("fails", [True, False])
@@ -115,7 +124,7 @@ def test_a_delay_without_the_tool_that_can_wait(tmp_path: Path, fails: bool) -> 
     """Is no reason to stop at once: nothing can do it."""
     tool(tmp_path, "systemctl", "exit 0")
     (tmp_path / "proc/self/root/run/systemd/system").mkdir(parents=True)
-    found = guest.facts(context(tmp_path, settings={"delay": 120 if fails else 0}), "poweroff")
+    found = SHUTDOWN.facts(context(tmp_path, settings={"delay": 120 if fails else 0}))
     assert bool(found.tool) is not fails
     assert ("no_init" in [finding.code for finding in guest.refusals(found)]) is fails
 
@@ -141,7 +150,7 @@ def test_what_became_of_it(tmp_path: Path, recorded: Result | None, later: str, 
         assert results.begin(job).first
         assert results.finish(job, recorded) == ""
     boot(tmp_path, later)
-    found = guest.confirm(job, recorded)
+    found = SHUTDOWN.confirm(job, recorded)
     assert (found.status, words in found.detail) == (status, True)
 
 
@@ -151,7 +160,7 @@ def test_a_record_without_a_boot_proves_no_other_one(tmp_path: Path) -> None:
     results.begin(job)
     results.finish(job, ACCEPTED)
     boot(tmp_path, "boot-2")
-    assert guest.confirm(job, ACCEPTED).status == "accepted"
+    assert SHUTDOWN.confirm(job, ACCEPTED).status == "accepted"
     assert os.listdir(tmp_path / "results") == ["b-a1.json"]
 
 
@@ -171,7 +180,7 @@ def test_what_a_shutdown_does_here_is_what_the_cloud_said_before(
         (tmp_path / "sys/class/dmi/id" / name).write_text(value + "\n")
     job = context(tmp_path, providers=("costguard_aws",))
     shutdown_behaviour.keep(Plan("stop", "go", tuple(PlanFinding(one, "") for one in [code] if one)), job)
-    found = guest.facts(job, "poweroff").consequence
+    found = SHUTDOWN.facts(job).consequence
     assert found is not None
     assert found.keeps_disks is keeps_disks
 
@@ -212,6 +221,6 @@ def test_the_metadata_service_is_asked_for_a_scheduler_where_it_may_be(
     """One plug-in knows this machine, and the owner lets it ask."""
     Rented.asked.clear()
     cloud = {"metadata": metadata, "provider": wanted}
-    found = guest.facts(context(tmp_path, cloud=cloud, providers=(f"x={__name__}:Rented",)), "poweroff")
+    found = SHUTDOWN.facts(context(tmp_path, cloud=cloud, providers=(f"x={__name__}:Rented",)))
     assert ("managed_node" in [finding.code for finding in guest.refusals(found)]) is refused
     assert Rented.asked == [str(tmp_path / "proc")] * refused

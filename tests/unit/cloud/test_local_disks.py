@@ -10,7 +10,8 @@ import pytest
 
 from costguard.cloud import local_disks, superblock
 from costguard.cloud import mounts as tables
-from costguard.cloud.local_disks import DiskPaths, Use
+from costguard.cloud.access import HostPaths
+from costguard.cloud.local_disks import Use
 
 MIB = 1 << 20
 
@@ -59,7 +60,7 @@ class Box:
         (self.root / "dev" / name).write_bytes(content.ljust(4 * MIB, b"\0"))
 
     def use(self, *disks: str, nothing: Iterable[str] = (), foreign: Iterable[str] = (), devices: bool = True) -> Use:
-        place = DiskPaths(str(self.root / "proc"), str(self.root / "sys"), str(self.root / "dev") if devices else "")
+        place = HostPaths(str(self.root / "proc"), str(self.root / "sys"), str(self.root / "dev") if devices else "")
         return local_disks.look(place, disks or ("nvme1n1", "nvme2n1"), tuple(nothing), tuple(foreign))
 
 
@@ -331,7 +332,7 @@ def test_mounts_are_judged_by_what_they_show(box: Box, names: dict[str, list[str
     for number, (target, shown) in enumerate(names.items()):
         box.mounts(f"4{number} 30 0:5{number} / {target} rw - xfs /dev/x{number} rw")
         box.folder(target, *shown)
-    place = DiskPaths(str(box.root / "proc"), str(box.root / "sys"), "")
+    place = HostPaths(str(box.root / "proc"), str(box.root / "sys"), "")
     every = [mount for mount in tables.read(place.procfs) or () if mount.target in names]
     assert local_disks.points(place, every) == use
 
