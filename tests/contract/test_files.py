@@ -47,5 +47,7 @@ def test_every_plug_in_has_the_same_files(package: str) -> None:
     assert found is not None
     files = {file.stem for file in Path(found).parent.glob("*.py")}
     more = MORE.get(package, {})
-    assert files == SAME | set(more), "give the reason in MORE, or use the name that the others have"
+    missing, further = sorted((SAME | more.keys()) - files), sorted(files - SAME - more.keys())
+    assert not missing, f"{package} lacks {missing}, which every plug-in has (or MORE still names what is gone)"
+    assert not further, f"give the reason for {further} in MORE, or use the name that the others have"
     assert all(len(why) > 10 for why in more.values())

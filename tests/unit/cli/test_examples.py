@@ -61,9 +61,11 @@ EXAMPLES = sorted({line.replace("CLOUD", cloud) for name in COMMANDS for line in
 def test_every_help_has_examples_of_its_own(name: str) -> None:
     """At the end, one a line, short enough for a terminal; the overview has those of others."""
     found = examples(name)
-    assert found
-    assert all(len(line) <= 90 for line in found)
-    assert all(re.match(rf"(sudo )?costguard {name}\b", line) for line in found)
+    assert found, f"give `costguard {name}` an `epilog=examples(…)` (cli/examples.py)"
+    long = [line for line in found if len(line) > 90]
+    assert not long, f"examples of `costguard {name}` are too long for a terminal: {long}"
+    foreign = [line for line in found if not re.match(rf"(sudo )?costguard {name}\b", line)]
+    assert not foreign, f"examples of another verb below `costguard {name}`: {foreign}"
 
 
 def words(line: str) -> list[str]:
