@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from costguard.doctor.service import SHIPPED
 from tests.terraform.imageroot import pack
 
 SCRIPT = Path(__file__).parents[2] / "terraform/machine/provision.sh"
@@ -59,11 +60,12 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def test_a_baked_image_is_configured_and_started_once(machine: Machine) -> None:
-    """At the second boot nothing has changed, so nothing is restarted; a new setting restarts it."""
+    """With the very unit that `install` writes by hand. At the second boot nothing has changed, so nothing is restarted; a new setting restarts it."""
     done = machine.provision("--extra", "aws", config='mode = "dry-run"\n')
     assert done.returncode == 0, done.stdout + done.stderr
     assert machine.text(CONFIG) == 'mode = "dry-run"\n'
-    assert "costguard run" in machine.text(UNIT)
+    start = f"ExecStart={Path(sys.executable).parent}/costguard run"
+    assert machine.text(UNIT) == Path(SHIPPED).read_text().replace("ExecStart=/usr/bin/env costguard run", start)
     asked = ["enable --quiet costguard.service", "restart costguard.service"]
     assert machine.asked() == asked
     again = machine.provision("--extra", "aws", config='mode = "dry-run"\n')
