@@ -68,7 +68,7 @@ from costguard.engine.pre_stop_hook import HOOK_FAILED
 from costguard.engine.reasons import REASONS
 from costguard.engine.state import PERSON
 from costguard.engine.wording import start_after
-from costguard.engine.words import clock, clock_ahead, duration, percent, several, times
+from costguard.engine.words import clock, clock_ahead, clock_and_second, duration, percent, several, times
 from costguard.money import rate
 from costguard.notify import words
 from costguard.notify.facts import DAY, Facts, number
@@ -129,12 +129,10 @@ def _warning(facts: Facts) -> tuple[str, Lines]:
 
 def _countdown(facts: Facts) -> tuple[str, Lines]:
     title, lines = _warning(facts)
-    was, due = facts.number("was_wall"), facts.number("due_wall")
-    if was is not None and due is not None:
-        moved = f"from {clock(was, due)} to {clock(due, was)}"
-        return f"{facts.name}: {facts.wording.noun} put off {moved}", [
+    if (was := facts.number("was_wall")) is not None:
+        return f"{facts.name}: {facts.wording.noun} put off, now {facts.earliest}", [
             *lines[:1],
-            "costguard was started again meanwhile, and gives people time to answer.",
+            f"A warning said {clock_and_second(was)}. costguard was started again since, and gives people time to answer.",
             *lines[1:],
         ]
     first = facts.number("unreached_tries") is not None  # nobody has read the one that this would remind of
@@ -319,9 +317,10 @@ def _cancelled(facts: Facts) -> tuple[str, Lines]:
             "Nothing is done while mode is dry-run; messages say what would be.",
         ]
     cause = (facts.text("why") or facts.text("detail")).rstrip(".")
-    told = cause if len(cause) <= WHY_LENGTH and "\n" not in cause else ""
+    first = cause if len(cause) <= WHY_LENGTH else cause.partition("; ")[0]
+    told = first if len(first) <= WHY_LENGTH and "\n" not in first else ""
     return f"{facts.name}: {facts.wording.noun} cancelled{f': {told}' if told else ''}", [
-        "" if told else why,
+        "" if told == cause else why,
         f"{_not_done(facts)} {_warned_first(facts)}",
     ]
 

@@ -612,14 +612,23 @@ def test_the_first_message_that_people_get_is_no_reminder() -> None:
     assert compose("countdown", {**FACTS, "unreached_tries": 3}).title.startswith("box")
 
 
+def test_of_a_long_cause_the_first_line_has_the_first_clause() -> None:
+    """*Cancelled* alone says too little; the whole of it follows."""
+    why = "the guard saw nothing for a while; a new countdown begins unless work is seen"
+    text = compose("cancelled", {**FACTS, "why": why})
+    assert text.title == "box: shutdown cancelled: the guard saw nothing for a while"
+    assert text.body.startswith("The guard saw nothing for a while; a new countdown begins unless work is seen.")
+    assert compose("cancelled", {**FACTS, "why": "w" * 90}).title == "box: shutdown cancelled"
+
+
 def test_a_countdown_that_ends_later_than_people_were_told_says_both_moments() -> None:
     """The first line is enough; what to do stands first below it."""
     facts = {**FACTS, "due_in_seconds": 570.0, "due_wall": 1_763_740_000.0, "was_wall": 1_763_739_880.0}
     text = compose("countdown", facts)
-    assert text.title == "box: shutdown put off from 15:44 UTC to 15:46 UTC"
+    assert text.title == "box: shutdown put off, now at 15:46:40 UTC at the earliest (in 9m 30s)"
     assert text.body.splitlines()[:2] == [
         "To postpone it: `costguard hold 2h` on box.",
-        "costguard was started again meanwhile, and gives people time to answer.",
+        "A warning said 15:44:40 UTC. costguard was started again since, and gives people time to answer.",
     ]
 
 
