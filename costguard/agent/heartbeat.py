@@ -97,9 +97,5 @@ class Heartbeat(Part[Done]):
         else:
             self._report("heartbeat", None)
 
-    def stop(self) -> None:
-        """Kill a worker that runs."""
-        self._task.stop()
-
     def _failed(self, message: str) -> None:
         self._report("heartbeat", f"heartbeat not sent: {message}")

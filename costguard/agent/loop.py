@@ -124,20 +124,9 @@ class Loop:
         self._events: deque[Event] = deque()
         self._effects: deque[Effect] = deque()
         self._saving: set[str] = set()  # pre-stop hooks that run because of a cloud notice
-        now = host.clock()
-        self.memory = Memory(host, self.disk, config, self.configured, now.boot, self._trouble)
-        saved = self.memory.restore(boot, now.boot, self._remember)
-        if saved.again:
-            self.workers.resume(saved.messages, now.boot)
-        self.relaxed = self.policy = self.cloud.relaxed(self.configured)
-        # the first events of the engine, before any other
-        self._begin = deque(Began(now.boot, why, saved.proven) for why in saved.again)
-        self._last = Step(saved.state, (), Sentence(saved.state, rules_of(self.policy), now.wall))
-        self.gpu_side = GpuSide(host, config, saved.state, saved.handover, self._trouble, detached=saved.detached)
+        self.memory = Memory(host, self.disk, config, self.configured, host.clock().boot, self._trouble)
+        self._restore()
         self._reload = Reload(host, self._trouble, self._adopt)
-        self.hooks = HookRunner(host, config, self._trouble, self.history.hook, self._remark, saved.hooks)
-        if not saved.again:
-            self.hooks.booted(boot.boot_id, Circumstances(instance=boot.instance))
         self.summary = SummaryPart(
             host, config, jitter_of(boot.instance), self._trouble,
             write=self.workers.message, record=self.history.delivery, facts=self._message_facts, flush=self.flush,
@@ -151,6 +140,21 @@ class Loop:
             self.summary,
             self.hooks,
         )
+
+    def _restore(self) -> None:
+        """Go on where an earlier process of this boot ended, or begin afresh."""
+        host, config, boot, now = self.host, self.config, self.boot, self.host.clock()
+        saved = self.memory.restore(boot, now.boot, self._remember)
+        if saved.again:
+            self.workers.resume(saved.messages, now.boot)
+        self.relaxed = self.policy = self.cloud.relaxed(self.configured)
+        # the first events of the engine, before any other
+        self._begin = deque(Began(now.boot, why, saved.proven) for why in saved.again)
+        self._last = Step(saved.state, (), Sentence(saved.state, rules_of(self.policy), now.wall))
+        self.gpu_side = GpuSide(host, config, saved.state, saved.handover, self._trouble, detached=saved.detached)
+        self.hooks = HookRunner(host, config, self._trouble, self.history.hook, self._remark, saved.hooks)
+        if not saved.again:
+            self.hooks.booted(boot.boot_id, Circumstances(instance=boot.instance))
 
     def _remember(self, tags: dict[str, Any]) -> Policy:
         self.cloud.remember(tags)
@@ -679,10 +683,8 @@ class Loop:
         self.cloud.stop()
         self.host_side.stop()
         self.workers.abandon_all("prepare", "check", "confirm")
-        self._reload.abandon()
-        self.heartbeat.stop()
-        self.summary.stop()
-        self.hooks.stop()
+        for part in (self._reload, self.heartbeat, self.summary, self.hooks):
+            part.stop()
         self.history.close(now)
         telling, goes_on = self.workers.telling, self._await_the_last(now)
         while goes_on and self.workers.cut_off(self.host.clock().boot):

@@ -60,10 +60,6 @@ class Reload(Part[Configured]):
             self._host.service("READY=1")
 
     def _failed(self, message: str) -> None:
-        self.abandon()
+        self.stop()
         self._report("reload", f"not reloaded, the old configuration stays: {message}")
         self._host.service("READY=1")
-
-    def abandon(self) -> None:
-        """Kill a check that runs."""
-        self._task.stop()

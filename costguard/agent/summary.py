@@ -117,10 +117,6 @@ class SummaryPart(Part[DeliveryResult]):
         self._due_wall = next_due(now.wall, self._every) + self._jitter * self._spread
         self._wait(now)
 
-    def stop(self) -> None:
-        """Kill a worker that runs."""
-        self._task.stop()
-
     def _wait(self, now: Instant) -> None:
         until = self._due_wall - now.wall
         self._look_at = now.boot + (min(until, LOOK_EVERY_SECONDS) if until > 0.0 else LOOK_EVERY_SECONDS)

@@ -121,3 +121,7 @@ class Part(Generic[A]):
     def take(self, event: Line | Ended, now: Instant) -> None:
         """Handle a line of its process, or the end of it."""
         raise NotImplementedError
+
+    def stop(self) -> None:
+        """Kill its process, if one runs."""
+        self._task.stop()

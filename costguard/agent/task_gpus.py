@@ -4,12 +4,11 @@ What the task's scheduler lets this process see, or what its environment names, 
 shown or waited for. As long as it is not certain which they are, there is none, which is unknown and never idle.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from costguard.agent.granted import WITHHELD, granted
 from costguard.engine.observation import Device, Known, Observation, Unknown
-
-Report = Callable[[str, str | None], None]
+from costguard.host.ports import Report
 
 NOBODY = Observation((), ())
 

@@ -5,6 +5,7 @@ depends on the length of the window. What was busy before is kept in fixed bucke
 lies partly outside the window counts whole, which can only make a stop come later.
 """
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 BUCKETS = 60
@@ -61,18 +62,23 @@ def _add(past: tuple[tuple[int, float], ...], start: float, end: float, window: 
             break
         left += 1
     kept = list(past[left:])
-    start = max(start, oldest * size)
+    for bucket, begin, stop in by_bucket(max(start, oldest * size), end, size):
+        if kept and kept[-1][0] >= bucket:  # time goes on, so no earlier bucket is meant but by rounding
+            kept[-1] = (kept[-1][0], kept[-1][1] + stop - begin)
+        else:
+            kept.append((bucket, stop - begin))
+    return tuple(kept)
+
+
+def by_bucket(start: float, end: float, size: float) -> Iterator[tuple[int, float, float]]:
+    """The parts of a stretch by the number of the bucket in which each lies: its begin and its end."""
     while start < end:
         bucket = int(start // size)
         stop = min(end, (bucket + 1) * size)
         if stop <= start:  # rounding left nothing of this bucket
             bucket, stop = bucket + 1, min(end, (bucket + 2) * size)
-        if kept and kept[-1][0] >= bucket:  # time goes on, so no earlier bucket is meant but by rounding
-            kept[-1] = (kept[-1][0], kept[-1][1] + stop - start)
-        else:
-            kept.append((bucket, stop - start))
+        yield bucket, start, stop
         start = stop
-    return tuple(kept)
 
 
 def busy_seconds(track: Track, window: float, now: float, after: float = -NEVER) -> float:

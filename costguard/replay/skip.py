@@ -14,7 +14,7 @@ from costguard.engine.observation import Known
 from costguard.engine.reasons import DEADLINE, IDLE, OWN_REASONS, UNKNOWN, UNUSED, reason_of
 from costguard.engine.rules import Rules
 from costguard.engine.state import DONE, WATCHING, Core, State
-from costguard.engine.window import BUCKETS, NEVER, Track
+from costguard.engine.window import BUCKETS, NEVER, Track, by_bucket
 from costguard.replay.levels import BUSY, Levels, LevelSignal, first_at
 from costguard.replay.windows import Runs
 
@@ -210,7 +210,8 @@ class LookAhead:
             now, before = bool(levels[position] & bit), self._before(position)
             if now != loud:
                 if loud:
-                    _count(past, max(since, oldest - self._start), before, window / BUCKETS)
+                    for bucket, start, stop in by_bucket(max(since, oldest - self._start), before, window / BUCKETS):
+                        past[bucket] = past.get(bucket, 0.0) + stop - start  # as the engine adds up, to the last bit
                 loud, since = now, before
         return Track(loud, since, track.known_since, tuple(sorted(past.items())))
 
@@ -238,14 +239,3 @@ class LookAhead:
             return None
         i = bisect_right(above.changes, last) - 1
         return self._before(above.changes[i]) if i >= 0 and above.changes[i] >= k else since
-
-
-def _count(past: dict[int, float], start: float, end: float, size: float) -> None:
-    """Put a loud stretch into its buckets, with the engine's own arithmetic, down to the last bit."""
-    while start < end:
-        bucket = int(start // size)
-        stop = min(end, (bucket + 1) * size)
-        if stop <= start:
-            bucket, stop = bucket + 1, min(end, (bucket + 2) * size)
-        past[bucket] = past.get(bucket, 0.0) + stop - start
-        start = stop

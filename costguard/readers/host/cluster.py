@@ -14,7 +14,7 @@ from costguard.readers.host import peers
 from costguard.readers.host.fabric import Fabric
 from costguard.readers.host.gpus import GpuHolders
 from costguard.readers.host.opened import SECONDS, sockets_of
-from costguard.readers.host.processes import Process, Processes
+from costguard.readers.host.processes import NAME_LENGTH, Process, Processes
 from costguard.readers.host.rates import Level
 from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight
 from costguard.readers.host.text import duration, printable, read
@@ -51,9 +51,6 @@ ARGUMENTS = 4
 ALONE = Sight(seen="no scheduler's node, and no job of several hosts")
 """Most machines, in every look."""
 
-_TICKS = 100.0  # a second
-_NAME = 15  # characters of a name that the kernel keeps
-
 
 class _Rank:
     """A process that may belong to a job, and its connections to other hosts: the inode of each, by its descriptor."""
@@ -76,7 +73,7 @@ class Cluster:
         self._proc, self._users = place.proc, Users(place)
         self._quiet_for = float(settings["quiet_for"])
         self._standalone = bool(settings["standalone"])
-        self._ignore = frozenset(name[:_NAME] for name in settings["ignore"])
+        self._ignore = frozenset(name[:NAME_LENGTH] for name in settings["ignore"])
         self._gpus, self._fabric = GpuHolders(place), Fabric(place, FABRIC_ABOVE)
         self._moves, self._fabric_at = Level(FABRIC_ABOVE, self._quiet_for), float("-inf")
         self._edition: int | None = None  # of no look yet
@@ -147,7 +144,7 @@ class Cluster:
 
     def _daemon(self, process: Process, engine: str, now: float) -> Activity:
         user = self._users.name(process.uid)
-        began = min(process.start / _TICKS, now)
+        began = min(process.began, now)
         lets_go = "its end, or senses.cluster.standalone = true"
         return Activity(f"{printable(process.name)} of {engine}", "runs: this is a node", began, now, lets_go, user)
 
@@ -219,7 +216,7 @@ class Cluster:
         user = self._users.name(process.uid)
         who = f"{printable(process.name)} of {user}"
         before = self._active.get(who)
-        since = before.since if before else max(min(process.start / _TICKS, now), now - FIRST_SECONDS)
+        since = before.since if before else max(min(process.began, now), now - FIRST_SECONDS)
         lets_go = f"{duration(self._quiet_for)} without such a connection"
         self._active[who] = Activity(who, "was connected to other hosts of a job", since, now, lets_go, user)
 

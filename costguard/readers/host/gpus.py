@@ -43,7 +43,6 @@ HELD_SECONDS = 30.0
 KERNEL = 2
 """The parent of the kernel's threads."""
 
-_TICKS = 100.0  # a second
 _DEVICE, _COMPUTE, _CONTROL = "/dev/nvidia", "/dev/nvidia-uvm", "/dev/nvidiactl"
 
 
@@ -114,7 +113,7 @@ class GpuHolders:
         own = self._family(processes)
         for process in processes.changed(self._edition):
             if KERNEL not in (process.parent, process.pid) and not own & {process.pid, process.parent}:
-                due = max(now, process.start / _TICKS + BORN)
+                due = max(now, process.began + BORN)
                 heappush(self._due.setdefault(process.uid, []), (due, -process.start, process))
         self._held = {pid: one for pid, one in self._held.items() if processes.get(pid) is one.process}
 
@@ -147,7 +146,7 @@ class GpuHolders:
             self._held[process.pid] = DeviceHolder(process, computes or not controls, process.name.startswith(WATCHERS))
         else:
             self._held.pop(process.pid, None)
-        age = max(0.0, now - process.start / _TICKS)
+        age = max(0.0, now - process.began)
         wait = HELD_SECONDS if holds else min(LONGEST, max(YOUNGEST, age))
         heappush(self._due.setdefault(process.uid, []), (now + wait, -process.start, process))
         return links + COST

@@ -8,13 +8,10 @@ from typing import Any
 
 from costguard.holders import place as place_of
 from costguard.readers.host.gpus import DeviceHolder, GpuHolders
-from costguard.readers.host.processes import Process, Processes
+from costguard.readers.host.processes import NAME_LENGTH, Process, Processes
 from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight
 from costguard.readers.host.text import printable, read
 from costguard.readers.host.users import Users
-
-_TICKS = 100.0  # a second
-_NAME = 15  # characters of a name that the kernel keeps
 
 
 class Holders:
@@ -23,7 +20,7 @@ class Holders:
     def __init__(self, settings: Mapping[str, Any], place: SensePaths) -> None:
         self._proc, self._users, self._gpus = place.proc, Users(place), GpuHolders(place)
         self._count, self._ignore_users = frozenset(settings["users"]), frozenset(settings["ignore_users"])
-        self._ignore = frozenset(name[:_NAME] for name in settings["ignore"])
+        self._ignore = frozenset(name[:NAME_LENGTH] for name in settings["ignore"])
         self._places: dict[int, tuple[Process, str]] = {}  # in which container, job or service a process runs
 
     def look(self, now: Moment, processes: Processes) -> Sight:
@@ -36,7 +33,7 @@ class Holders:
                 continue
             where = self._place(one.process)
             who = f"{printable(one.process.name)} of {user}{' in ' if where else ''}{where}"
-            began = min(one.process.start / _TICKS, now.boot)
+            began = min(one.process.began, now.boot)
             since = min(began, found[who].since) if who in found else began
             found[who] = Activity(who, "holds a GPU", since, now.boot, "its end", user)
         self._places = {pid: one for pid, one in self._places.items() if processes.get(pid) is one[0]}

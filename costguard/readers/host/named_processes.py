@@ -8,8 +8,6 @@ from costguard.readers.host.sense import Activity, Moment, SensePaths, Sight
 from costguard.readers.host.text import printable
 from costguard.readers.host.users import Users
 
-_TICKS = 100.0  # a second
-
 
 class NamedProcesses:
     """See the module."""
@@ -27,7 +25,7 @@ class NamedProcesses:
             if (self._count and user not in self._count) or not runs_still(self._proc, process):
                 continue
             who = f"{printable(process.name)} of {user}"
-            began = min(process.start / _TICKS, now.boot)
+            began = min(process.began, now.boot)
             since = min(began, found[who].since) if who in found else began
             found[who] = Activity(who, "runs", since, now.boot, "its end", user)
         return Sight(tuple(found.values()), processes.unknown, "none of the named programs runs")

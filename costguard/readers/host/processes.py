@@ -36,7 +36,10 @@ TURN_SECONDS, IN_TURN = 80.0, 8
 """After which older ones are read again, and how many: each of a hundred within 17 minutes. Several at once cost hardly more than
 one, as they find the processor's caches warm."""
 
-_NAME = 15  # characters of a name that the kernel keeps
+NAME_LENGTH = 15
+"""Characters of a name that the kernel keeps."""
+
+_TICKS = 100.0  # a second; USER_HZ is 100 on every architecture with an NVIDIA driver
 _EXIT_SIGNAL, _OF_A_THREAD = 35, ["-1"]  # field of `stat` behind the name
 _WANTS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # what this machine lacks says nothing of a process
 _OVERLAP = 2  # numbers tried twice: one may have been given out whose process was not there yet
@@ -52,6 +55,11 @@ class Process(NamedTuple):
     name: str
     terminal: int
     start: int
+
+    @property
+    def began(self) -> float:
+        """Its start in seconds after boot."""
+        return self.start / _TICKS
 
 
 class Processes:
@@ -116,7 +124,7 @@ class Processes:
         """The processes with one of these names; of a longer one the kernel keeps 15 characters."""
         found: dict[int, Process] = {}
         for name in names:
-            found |= self._by_name.get(name[:_NAME], {})
+            found |= self._by_name.get(name[:NAME_LENGTH], {})
         return list(found.values())
 
     def changed(self, edition: int | None) -> Iterable[Process]:

@@ -19,7 +19,6 @@ PROGRAMS = (
 
 ROOT = 0
 LONGEST = 3600.0
-_TICKS = 100  # a second; USER_HZ is 100 on every architecture with an NVIDIA driver
 
 
 class Upkeep:
@@ -38,6 +37,6 @@ class Upkeep:
             own = [process for process in processes.named(*PROGRAMS) if process.uid == ROOT]
             self._running = own + processes.named(*self._more)
         return bool(self._running) and any(
-            now - process.start / _TICKS < LONGEST and os.access(f"{self._proc}/{process.pid}/stat", os.F_OK)
+            now - process.began < LONGEST and os.access(f"{self._proc}/{process.pid}/stat", os.F_OK)
             for process in self._running
         )

@@ -297,19 +297,7 @@ class Gpu:
         return reading
 
     def _read(self, now: float, *, again: bool) -> Reading:
-        if self._gpm.available and self._divided is None:
-            self._gpm.read(now)
-            self._signs += self._gpm.signs
-        self._use = _NO_USE
-        percent, ring_covers, evidence = self._gpu_use(now)
-        suspected = self._suspected()
-        other = 0
-        if percent < _BUSY_PERCENT or suspected or self._power_of_hung:
-            other, name = self._engine_use()
-            if other > percent:
-                percent, evidence = other, f"{name} {other} %"
-            if not self._gpm.available and (percent <= _AT_WORK_PERCENT or suspected or self._power_of_hung):
-                self._other_signs(now)
+        percent, ring_covers, evidence, other, suspected = self._load(now)
         if suspected or now >= self._look_due:
             self._look(now)
         if now >= self._again_due:
@@ -317,30 +305,44 @@ class Gpu:
         quiet = percent == 0 and not self._signs
         power = self._power(now, quiet=quiet, ring=ring_covers > 0)
         covers = max(ring_covers, min(power.covers, now - self._before))  # the energy may be asked rarely
-        if (
-            again
-            and quiet
-            and power.steady
-            and self._calm is not None
-            and self._same_rest(self._calm, covers, evidence)
-        ):
-            return self._calm.reading
+        calm = self._calm if again and quiet and power.steady else None
+        if calm is not None and self._same_rest(calm, covers, evidence):
+            return calm.reading
         alike = suspected and other == 0 and self._nothing_behind()
         if self._ghost.see(now, ring_covers, self._use, alike=alike):
             self.findings = [("ghost", ghost.words(percent))]
             percent, covers, evidence = 0.0, ring_covers, f"{_said(evidence)}, but no process behind it"
         else:
-            if power.sign:
-                self._signs.append(power.sign)
+            self._signs += [power.sign] if power.sign else []
             hung = self._hangs(now, ring_covers, calm=other == 0)
             self.findings = [("suspect_hung", hung)] if hung else []
-        signs = list(dict.fromkeys(self._signs)) if self._signs else []
+        signs = list(dict.fromkeys(self._signs))
         if again and self._work is not None and self._same_work(self._work, now, percent, signs, covers):
             self._work.shares = self._gpm.shares
             return self._work.reading
         reading = percent / 100, signs, covers, self._words(evidence, power.evidence)
         self._remember(reading, evidence, percent, other, now, quiet=quiet)
         return reading
+
+    def _load(self, now: float) -> tuple[float, float, Use, int, bool]:
+        """Percent of load, seconds that its samples cover, evidence, percent of the busiest other engine, and whether it looks like a ghost.
+
+        What is asked beside the GPU's own use depends on that: above `_BUSY_PERCENT` nothing else can be higher.
+        """
+        if self._gpm.available and self._divided is None:
+            self._gpm.read(now)
+            self._signs += self._gpm.signs
+        self._use = _NO_USE
+        percent, covers, evidence = self._gpu_use(now)
+        suspected, other = self._suspected(), 0
+        doubtful = suspected or self._power_of_hung
+        if percent < _BUSY_PERCENT or doubtful:
+            other, name = self._engine_use()
+            if other > percent:
+                percent, evidence = other, f"{name} {other} %"
+            if not self._gpm.available and (percent <= _AT_WORK_PERCENT or doubtful):
+                self._other_signs(now)
+        return percent, covers, evidence, other, suspected
 
     def _remember(self, reading: Reading, use: Use, percent: float, other: int, now: float, *, quiet: bool) -> None:
         """Keep that by which the next reading may be found to be the same; ``other``: percent of the busiest other engine."""

@@ -109,7 +109,8 @@ def from_header(cells: Sequence[str], machine: str | None, written: Sequence[str
         )
         for known in (LOAD_NAMES, ENGINE_NAMES)
         for name in known
-        for place in _places(names, name)
+        for place in range(len(names))
+        if names[place] == name
     )
     if time is None:
         raise ValueError(f"no time column; allowed: {', '.join(TIME_NAMES)}")
@@ -174,10 +175,6 @@ def per_cent_of(units: Sequence[str], asked: float | None) -> list[float]:
     return [PER_CENT_OF[unit] if asked is None or (unit and not named) else asked for unit in units]
 
 
-def _places(names: Sequence[str], wanted: str) -> list[int]:
-    return [place for place, name in enumerate(names) if name == wanted]
-
-
 def _first(names: Sequence[str], wanted: Sequence[str]) -> int | None:
     return next((names.index(name) for name in wanted if name in names), None)
 
@@ -191,32 +188,38 @@ def guess(rows: Sequence[Sequence[str]], moment: Callable[[str], float]) -> tupl
     UUID, a PCI address or, before the load, a small whole number tells the GPUs apart.
     """
     first = [cell.strip() for cell in rows[0]]
-    time = next((i for i, cell in enumerate(first) if _is_time(cell, moment)), None)
+    time = _first_that(first, lambda cell: _is_time(cell, moment))
     if time is None:
         raise ValueError("no header, and no time in the first row (a date, or seconds since the epoch)")
-    later = range(time + 1, len(first))
-    load = next((i for i in later if first[i].endswith("%")), None)
-    if load is None:
-        numbers = [i for i in later if _SHARE.fullmatch(first[i])]
-        if len(numbers) == 1:
-            load = numbers[0]
-        elif len(numbers) == 2 and _WHOLE.fullmatch(first[numbers[0]]):
-            load = numbers[1]
-        else:
-            raise ValueError(
-                "no header and no percent sign, so it is unclear which number is the load; name the columns, e.g. "
-                "--columns timestamp,index,utilization.gpu (`-` skips a column)"
-            )
-    uuid = next((i for i, cell in enumerate(first) if cell.startswith(("GPU-", "MIG-"))), None)
-    bus = next((i for i, cell in enumerate(first) if i != time and _PCI.fullmatch(cell)), None)
-    index = next(
-        (i for i in range(len(first)) if i not in {time, load} and i < load and _WHOLE.fullmatch(first[i])), None
-    )
-    gpu = next((i for i in (index, uuid, bus) if i is not None), None)
-    kinds = {index: "index", uuid: "uuid", bus: "pci.bus_id"}
-    found = Columns(len(first), time, (LoadColumn(load),), gpu, kinds[gpu] if gpu is not None else "", uuid, bus)
+    load = _guess_load(first, time)
+    before_load = [cell if place not in {time, load} and place < load else "" for place, cell in enumerate(first)]
+    index = _first_that(before_load, _WHOLE.fullmatch)
+    uuid = _first_that(first, lambda cell: cell.startswith(("GPU-", "MIG-")))
+    bus = _first_that([cell if place != time else "" for place, cell in enumerate(first)], _PCI.fullmatch)
+    keys = ((index, "index"), (uuid, "uuid"), (bus, "pci.bus_id"))
+    gpu, name = next(((place, name) for place, name in keys if place is not None), (None, ""))
     note = f"no header: column {time + 1} is read as the time, column {load + 1} as utilization.gpu"
-    return found, note + (f", column {gpu + 1} as {found.gpu_name}" if gpu is not None else "")
+    note += f", column {gpu + 1} as {name}" if gpu is not None else ""
+    return Columns(len(first), time, (LoadColumn(load),), gpu, name, uuid, bus), note
+
+
+def _first_that(cells: Sequence[str], fits: Callable[[str], object]) -> int | None:
+    return next((place for place, cell in enumerate(cells) if fits(cell)), None)
+
+
+def _guess_load(cells: Sequence[str], time: int) -> int:
+    """The position of the load in a row, behind that of the time. Raises ValueError where that is unclear."""
+    later = range(time + 1, len(cells))
+    with_sign = next((place for place in later if cells[place].endswith("%")), None)
+    if with_sign is not None:
+        return with_sign
+    numbers = [place for place in later if _SHARE.fullmatch(cells[place])]
+    if len(numbers) == 1 or (len(numbers) == 2 and _WHOLE.fullmatch(cells[numbers[0]])):
+        return numbers[-1]
+    raise ValueError(
+        "no header and no percent sign, so it is unclear which number is the load; name the columns, e.g. "
+        "--columns timestamp,index,utilization.gpu (`-` skips a column)"
+    )
 
 
 def _is_time(cell: str, moment: Callable[[str], float]) -> bool:

@@ -88,6 +88,9 @@ class Grouper:
         if self._regular and self._cut(times, gpus, codes):
             return
         self._regular = False
+        self._row_by_row(times, gpus, codes)
+
+    def _row_by_row(self, times: Sequence[Time], gpus: Sequence[str], codes: Sequence[int]) -> None:
         moments = self._moments(times)
         if self._named:
             self._one_by_one(moments, [self._position(key) for key in gpus], codes)
@@ -219,32 +222,13 @@ class Grouper:
     def finish(self, devices: Sequence[Device]) -> Trace:
         """The trace of this machine. A last tick that is not whole is dropped; it was being written."""
         if self._settled is not None:
-            times, columns, steps = self._settled
-            return Trace(
-                self.name,
-                tuple(devices),
-                times,
-                tuple(columns),
-                self._palette.whole,
-                steps,
-                unfinished=self._last_rows(),
-            )
-        rest_times, rest_gpus, rest_codes = self._rest
-        if rest_times:
-            self._rest = ([], [], [])
-            moments = self._moments(rest_times)
-            if self._named:
-                self._one_by_one(moments, [self._position(key) for key in rest_gpus], rest_codes)
-            else:
-                self._by_place(moments, rest_codes)
+            return self._trace(devices, *self._settled)
+        rest, self._rest = self._rest, ([], [], [])
+        if rest[0]:
+            self._row_by_row(*rest)
         partial = 0 < len(self._open) < len(self._columns)
         if self._open:
-            late = self._times and self._open_last < self._times[-1]  # no end of the recording, but rows out of order
-            if len(self._open) == len(self._columns) or not self._times or late or self._steps().least < 0.0:
-                self._close()
-            elif self._named:
-                self._unfinished = [(self._open_last, place, code) for place, code in self._open.items()]
-            self._open = {}
+            self._end_last_tick()
         steps = self._steps()
         self.sorted = steps.least >= 0.0
         if not self.sorted and self._local and (unfolded := unfold(self._times)) is not None:
@@ -261,15 +245,22 @@ class Grouper:
             missing, found = self._palette.number(NO_ROW), self._palette.readings
             self._times, self._columns = one_tick_a_time(self._times, self._columns, found, missing, self.name)
             steps = self._steps()
-        return Trace(
-            self.name,
-            tuple(devices),
-            self._times,
-            tuple(self._palette.pack(column.tolist()) for column in self._columns),
-            self._palette.whole,
-            steps,
-            unfinished=self._last_rows(),
+        return self._trace(
+            devices, self._times, [self._palette.pack(column.tolist()) for column in self._columns], steps
         )
+
+    def _trace(self, devices: Sequence[Device], times: "array[float]", columns: Sequence[Codes], steps: Steps) -> Trace:
+        kinds, unfinished = self._palette.whole, self._last_rows()
+        return Trace(self.name, tuple(devices), times, tuple(columns), kinds, steps, unfinished=unfinished)
+
+    def _end_last_tick(self) -> None:
+        """The rows of a tick that is not whole are kept aside, or it counts where it need not be the last one."""
+        late = self._times and self._open_last < self._times[-1]  # no end of the recording, but rows out of order
+        if len(self._open) == len(self._columns) or not self._times or late or self._steps().least < 0.0:
+            self._close()
+        elif self._named:
+            self._unfinished = [(self._open_last, place, code) for place, code in self._open.items()]
+        self._open = {}
 
     def _steps(self) -> Steps:
         """How far the ticks are apart; most recordings of a fleet are short, and nothing came after what was sampled."""
