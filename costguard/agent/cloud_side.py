@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple, TypeGuard
 
 from costguard.agent.jitter import jitter_of
-from costguard.agent.reader import ReaderProcess
+from costguard.agent.reader import ReaderProcess, ReaderSide
 from costguard.agent.tag_settings import relax
 from costguard.cloud.access import CloudAccess
 from costguard.engine.events import Event, Finding, Notice
@@ -57,7 +57,7 @@ class Announced(NamedTuple):
     seen: float
 
 
-class CloudSide:
+class CloudSide(ReaderSide):
     """One reader, while a plug-in knows this machine. ``report`` gets the subjects *cloud* and *tags*."""
 
     def __init__(self, host: Host, config: Mapping[str, Any], instance: str, report: Report) -> None:
@@ -67,7 +67,6 @@ class CloudSide:
         self._plan_price: dict[str, Any] = {}  # from the last plan that asked the cloud for it
         self._vetoes: tuple[tuple[Veto, float], ...] = ()  # each with its end on the boot clock
         self._announced: dict[str, Announced] = {}  # notices by id
-        self._reader: ReaderProcess | None = None
         self._access: CloudAccess | None = None
         self.adopt(config)
 
@@ -136,20 +135,6 @@ class CloudSide:
         """The vetoes of instance tags that have not ended."""
         return tuple([veto for veto, end in self._vetoes if now < end]) if self._vetoes else ()
 
-    @property
-    def deadline(self) -> float:
-        """When an answer is late."""
-        return self._reader.deadline if self._reader else float("inf")
-
-    def owns(self, child: int) -> bool:
-        """Whether this child is the reader."""
-        return self._reader is not None and self._reader.child == child
-
-    @property
-    def has_reader(self) -> bool:
-        """Whether there is a reader to ask."""
-        return self._reader is not None
-
     def ask(self, now: float) -> None:
         """Ask; no tick waits for the answer."""
         if self._reader is not None:
@@ -159,12 +144,6 @@ class CloudSide:
         """End a reader that hangs."""
         if self._reader is not None and self._reader.late(now.boot):
             self._report("cloud", f"{UNREADABLE}: {self._reader.failure}")
-
-    def stop(self) -> None:
-        """End the reader for good."""
-        if self._reader is not None:
-            self._reader.stop()
-            self._reader = None
 
     def take(self, event: Line | Ended, now: Instant) -> list[Event]:
         """The reader's line as events of the engine."""

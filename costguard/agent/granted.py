@@ -61,7 +61,7 @@ def _order_is_doubtful(known: Sequence[Device], environment: Mapping[str, str]) 
         return "a GPU cannot be opened, so the numbers of the others are unknown"
     if environment.get(ORDER) == "PCI_BUS_ID" or len({device.name for device in known}) == 1:
         return ""
-    return f"this machine has several GPU models, and only with {ORDER}=PCI_BUS_ID are CUDA's numbers the driver's"
+    return f"this machine has several GPU models, which CUDA numbers as the driver does only with {ORDER}=PCI_BUS_ID"
 
 
 def _numbered(number: int, known: Sequence[Device]) -> str:

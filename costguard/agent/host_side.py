@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from math import isfinite
 from typing import Any
 
-from costguard.agent.reader import NOT_YET, ReaderProcess, Watch
+from costguard.agent.reader import NOT_YET, ReaderProcess, ReaderSide, Watch
 from costguard.engine.observation import Veto
 from costguard.host.ports import Ended, Host, Line, Report
 from costguard.readers.host.job import HostJob
@@ -31,14 +31,13 @@ PRESENCE = frozenset(("terminals", "ssh", "holders", "traffic", "cpu"))
 """Senses by which a machine whose GPUs cannot be read is known to be quiet, those that are switched on of them."""
 
 
-class HostSide:
+class HostSide(ReaderSide):
     """One reader, while a sense is switched on. ``report`` gets the subject *host*, and *sense NAME* for each that is unknown."""
 
     def __init__(self, host: Host, config: Mapping[str, Any], report: Report) -> None:
         self._host, self._report = host, report
         self._senses: dict[str, Mapping[str, Any]] = {}
         self._place: dict[str, str] = {}
-        self._reader: ReaderProcess | None = None
         self._heard: object = None
         """The number of the answer that `sights` are of; None where they are of none."""
         self.sights: dict[str, Sight] = {}
@@ -72,11 +71,6 @@ class HostSide:
         return tuple([name for name, sense in self._senses.items() if sense["required"]])
 
     @property
-    def deadline(self) -> float:
-        """When an answer is late."""
-        return self._reader.deadline if self._reader is not None else float("inf")
-
-    @property
     def waiting(self) -> bool:
         """Whether an answer is due that a tick should wait for, where it asked for one at once."""
         return self._reader is not None and not self._pace and self._reader.waiting
@@ -87,10 +81,6 @@ class HostSide:
         return self._reader is not None and self._reader.healthy and self._reader.deadline == float("inf")
 
     _pace = 0.0  # seconds between the looks that the last question asked for; 0: one look, and the answer at once
-
-    def owns(self, child: int) -> bool:
-        """Whether this child is the reader."""
-        return self._reader is not None and self._reader.child == child
 
     def ask(self, now: float, every: float, *, calm: bool, saving: bool = False) -> None:
         """Ask; ``calm``: no decision is near, so it may look by itself, ``every`` so often, and answer when it sees another thing.
@@ -111,12 +101,6 @@ class HostSide:
         """End a reader that hangs."""
         if self._reader is not None and self._reader.late(now):
             self._lost(self._reader.failure)
-
-    def stop(self) -> None:
-        """End the reader for good."""
-        if self._reader is not None:
-            self._reader.stop()
-            self._reader = None
 
     def take(self, event: Line | Ended, now: float) -> None:
         """The reader's line, or its end."""

@@ -352,3 +352,29 @@ class ReaderProcess:
             self.child = None
         self._start_at = now + self._pause
         self._pause = min(LONGEST_PAUSE_SECONDS, self._pause * 2)
+
+
+class ReaderSide:
+    """The guard's side of a reader that runs only where there is something to read."""
+
+    _reader: ReaderProcess | None = None
+
+    @property
+    def deadline(self) -> float:
+        """When an answer is late, on the boot clock."""
+        return self._reader.deadline if self._reader is not None else float("inf")
+
+    @property
+    def has_reader(self) -> bool:
+        """Whether there is a reader to ask."""
+        return self._reader is not None
+
+    def owns(self, child: int) -> bool:
+        """Whether this child is the reader."""
+        return self._reader is not None and self._reader.child == child
+
+    def stop(self) -> None:
+        """End the reader for good."""
+        if self._reader is not None:
+            self._reader.stop()
+            self._reader = None

@@ -30,7 +30,7 @@ COLOURS = {"failed": "red", "unknown": "magenta", "cannot": "red", "acted": "gre
 class Money(NamedTuple):
     """Time off after an action, by day, and the price of an hour (None: unknown).
 
-    ``stayed_up``: seconds after stops that a dry run only told; of these ``would_count`` count as money.
+    ``stayed_up``: seconds after stops that a dry run only announced; of these ``would_count`` count as money.
     """
 
     off: Mapping[str, Off]

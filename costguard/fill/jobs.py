@@ -65,7 +65,7 @@ class FillWatchJob(NamedTuple):
     finish: Finish
 
 
-class Ran(NamedTuple):
+class StartedRun(NamedTuple):
     """The launcher started a command: the mark that its tree bears, and its control group, where it has one."""
 
     mark: int

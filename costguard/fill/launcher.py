@@ -15,10 +15,10 @@ from costguard.clocks import boot_clock
 from costguard.engine.words import spell
 from costguard.fill import NAME
 from costguard.fill.check import cannot, problems
-from costguard.fill.jobs import Filler, FillJob, FillWatchJob, GpuView, Ran, View
+from costguard.fill.jobs import Filler, FillJob, FillWatchJob, GpuView, StartedRun, View
 from costguard.fill.slots import Slot, WatchedGpus, chosen, name_of
 from costguard.process.wire import from_line
-from costguard.tree import group
+from costguard.tree import cgroup
 from costguard.tree.begin import CANNOT_RUN, Background, Begin, Failed, Prepared
 from costguard.tree.ending import TreeEnding, how, short_name
 from costguard.tree.jobs import Origin
@@ -108,7 +108,7 @@ class FillLauncher:
         origin = Origin(self._own.pid, self._own.born, self._own.session, self._tree.foreign)
         watch = FillWatchJob(origin, self._job.look, self._job.finish)
         try:
-            self._watching.start([watch, *(Ran(run.mark, run.folder) for run in self._runs)])
+            self._watching.start([watch, *(StartedRun(run.mark, run.folder) for run in self._runs)])
         except OSError as error:
             self._speech.say(f"the watcher cannot be started ({error.strerror}); nothing is started")
             self._watching.died(boot_clock())
@@ -215,19 +215,21 @@ class FillLauncher:
         """Start the work of one slot. Nothing waits for it: whatever its folder, log or program lies on, the others must yield."""
         filler = self._job.fillers[slot.filler]
         self._count += 1
-        folder = group.make(f"costguard-fill-{self._own.pid}-{self._count}")
+        folder = cgroup.make(f"costguard-fill-{self._own.pid}-{self._count}")
         how = Begin(filler.command, self._signals.before, 0, session=True, folder=folder)
         try:
             prepared = Prepared(how, self._background(filler, *self._names(slot)))
         except OSError as failure:
-            group.remove(folder)
+            cgroup.remove(folder)
             self._over(slot, CANNOT_RUN, f"{self._what(slot)} cannot be started: {failure.strerror}", now)
             return
         slot.begun(now)
         process = find(prepared.leader)
         run = FillRun(slot, prepared, mark_of(process, filler=True) if process is not None else 0, folder)
         self._runs.append(run)
-        self._watching.write(Ran(run.mark, folder))  # before it does anything: who outlives this process knows of it
+        self._watching.write(
+            StartedRun(run.mark, folder)
+        )  # before it does anything: who outlives this process knows of it
         prepared.go()
 
     def _begun(self, run: FillRun) -> None:
@@ -332,7 +334,7 @@ class FillLauncher:
         self._reap()
         self._runs.remove(run)
         if run.folder:
-            group.remove(run.folder)
+            cgroup.remove(run.folder)
         if run.prepared is not None:
             self._begun(run)
         if run.yields:
@@ -362,7 +364,7 @@ class FillLauncher:
         if len(self._runs) == 1:
             return everybody
         known = {process.pid: process for process in everybody}
-        grouped = {pid: one for one in self._runs if one.folder for pid in group.members(one.folder)}
+        grouped = {pid: one for one in self._runs if one.folder for pid in cgroup.members(one.folder)}
         return [process for process in everybody if self._run_of(process, known, grouped) in (run, None)]
 
     def _run_of(

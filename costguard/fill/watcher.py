@@ -10,7 +10,7 @@ from costguard.agent.reader import ReaderProcess
 from costguard.clocks import boot_clock
 from costguard.engine.observation import Device, Observation, Reading
 from costguard.fill import NAME
-from costguard.fill.jobs import FillWatchJob, GpuView, Ran, State, View
+from costguard.fill.jobs import FillWatchJob, GpuView, StartedRun, State, View
 from costguard.fill.tenants import Tenants, held_by, judge, namespace_trouble
 from costguard.host.ports import Ended, Line
 from costguard.process.wire import from_line
@@ -51,7 +51,7 @@ class FillWatcher(WatcherLoop):
 
     def hear(self, line: bytes) -> None:
         """The launcher says what it started."""
-        ran = from_line(Ran, line)
+        ran = from_line(StartedRun, line)
         self._followed.marks.add(ran.mark)
         self._followed.folders = {one for one in (*self._followed.folders, ran.folder) if one and os.path.isdir(one)}
 

@@ -33,7 +33,7 @@ class Summary(NamedTuple):
     off: float  # after an action of this machine
     stops: int
     warnings: int
-    would: int  # stops that a dry run only told
+    would: int  # stops that a dry run only announced
     would_off: float  # seconds for which it stayed up after those
     alarms: int
     hung: int  # messages that a job may hang
@@ -115,7 +115,7 @@ def _holders(events: Iterable[Event]) -> tuple[tuple[str, int], ...]:
 
 
 class Stayed(NamedTuple):
-    """Seconds for which it was on after a stop that a dry run only told: before this stretch of the history, and within it."""
+    """Seconds for which it was on after a stop that a dry run only announced: before this stretch of the history, and within it."""
 
     before: float
     within: float
@@ -126,7 +126,7 @@ class Stayed(NamedTuple):
 
 
 def stayed_up(database: sqlite3.Connection, events: Iterable[Event], since: float, until: float) -> list[Stayed]:
-    """What came of each stop that a dry run only told, also one of before."""
+    """What came of each stop that a dry run only announced, also one of before."""
     stood = query.phase_before(database, since)
     spans = _latched([stood, *events] if stood else events, since, until)
     found = []

@@ -162,45 +162,34 @@ def _countdown(facts: Mapping[str, object], until: float) -> Band | None:
     return Band(COUNTDOWN, begin, min(due, until), _announced(action, due, facts), due=due)
 
 
-class _Held(NamedTuple):
-    begin: float
-    end: float
-    owner: str
-    reason: str
-
-
 def holds(events: Iterable[Event], until: float) -> list[Band]:
-    """Each hold from when it was told to its end, or to when it was released."""
-    open_: list[_Held] = []
+    """Each hold, with owner and reason, from when it was told to its end, or to when it was released."""
+    open_: list[Band] = []
     over: list[Band] = []
 
-    def end(which: Iterable[_Held], wall: float) -> None:
+    def end(which: Iterable[Band], wall: float) -> None:
         for held in list(which):
             open_.remove(held)
-            over.append(_hold(held, min(held.end, wall)))
+            over.append(held._replace(end=max(held.begin, min(held.end, wall))))
 
     for event in events:
         facts = event.data if event.kind == UNTOLD_HOLD else event.facts
         if event.kind == "released":
-            end([held for held in open_ if held.owner == event.data.get("owner")], event.wall)
+            end([held for held in open_ if held.words == event.data.get("owner")], event.wall)
         elif (event.told == "held" or event.kind == UNTOLD_HOLD) and (
             last := number(facts.get("hold_until_wall"))
         ) is not None:
             owner = str(facts.get("owner") or "somebody")
-            end([held for held in open_ if held.owner == owner], event.wall)
-            open_.append(_Held(event.wall, last, owner, str(facts.get("hold") or "")))
+            end([held for held in open_ if held.words == owner], event.wall)
+            open_.append(Band(HOLD, event.wall, last, owner, str(facts.get("hold") or "")))
         elif event.told == "hold_ended":
             released, others = facts.get("hold") == "released", facts.get("holders")
             stay = others if isinstance(others, list) else []
             owner = str(facts.get("owner"))
-            gone = [held for held in open_ if (held.owner not in stay if released else held.owner == owner)]
+            gone = [held for held in open_ if (held.words not in stay if released else held.words == owner)]
             end(gone, event.wall)
     end(open_, until)
     return over
-
-
-def _hold(held: _Held, end: float) -> Band:
-    return Band(HOLD, held.begin, max(end, held.begin), held.owner, held.reason)
 
 
 def offs(events: Iterable[Event]) -> list[Band]:

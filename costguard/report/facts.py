@@ -65,7 +65,7 @@ class ReportFacts(NamedTuple):
     labels: Mapping[str, str] = {}
     threshold: float | None = None
     recorded: float | None = None  # when the last minute was recorded
-    stayed_up: float = 0.0  # seconds after stops that a dry run only told
+    stayed_up: float = 0.0  # seconds after stops that a dry run only announced
     would_count: float = 0.0  # those of which the money counts, up to `saving_limit` of each stop
     bills: tuple[str, ...] = ()  # what goes on to be billed after a stop, as the last plan said
 
@@ -84,7 +84,7 @@ def read(
     machine: str = "",
     limit: float | None = None,
 ) -> ReportFacts:
-    """From the history; of each stop that a dry run only told ``limit`` seconds count as money. Raises sqlite3.Error."""
+    """From the history; of each stop that a dry run only announced ``limit`` seconds count as money. Raises sqlite3.Error."""
     found = query.events(database, since - bands.LOOK_BACK_SECONDS)
     recent = query.events(database, since)
     first = query.first(database, since)

@@ -113,7 +113,7 @@ def _figures(facts: ReportFacts) -> Iterator[Child]:
     if facts.stayed_up:
         saving = facts.price.words(facts.would_count) if facts.price else "unknown"
         shown += [
-            ("up after a stop that a dry run only told", _hours(facts.stayed_up)),
+            ("up after a stop that a dry run only announced", _hours(facts.stayed_up)),
             ("live mode would have saved", saving),
         ]
     yield tag("dl", *(tag("div", tag("dt", name), tag("dd", value)) for name, value in shown))
@@ -128,7 +128,7 @@ def _rule(facts: ReportFacts) -> Iterator[str]:
     yield f"Money is an estimate. Quiet hours: {facts.price.hourly}. "
     yield "Saved: the hours off after an action at the price of then, up to saving_limit. "
     if facts.stayed_up:
-        yield "Live mode: the hours for which the machine stayed up after stops that a dry run only told, at the same price, up to saving_limit of each."
+        yield "Live mode: the hours for which the machine stayed up after stops that a dry run only announced, at the same price, up to saving_limit of each."
 
 
 def _saved(parts: Iterable[Off], facts: ReportFacts) -> str:

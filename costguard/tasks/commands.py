@@ -19,7 +19,7 @@ WORDS = 300
 """How much of a program's own words a message quotes."""
 
 
-class Said(NamedTuple):
+class ProgramAnswer(NamedTuple):
     """How a program ended: its exit code, and what it wrote; ``late``: it was killed, so what it did is not known."""
 
     code: int
@@ -33,7 +33,9 @@ class Said(NamedTuple):
         return mask(" ".join((self.errors or self.output).split())[-WORDS:]) or f"no output, exit code {self.code}"
 
 
-def run(argv: Sequence[str], within: float, *, folder: str = "", environ: Mapping[str, str] | None = None) -> Said:
+def run(
+    argv: Sequence[str], within: float, *, folder: str = "", environ: Mapping[str, str] | None = None
+) -> ProgramAnswer:
     """Run a program for at most ``within`` seconds, in plain English; ``folder`` is where it is, else the search path counts.
 
     Raises SchedulerError where it does not exist or cannot be started: then certainly nothing was sent.
@@ -60,7 +62,7 @@ def run(argv: Sequence[str], within: float, *, folder: str = "", environ: Mappin
     return _heard(process, within)
 
 
-def _heard(process: "subprocess.Popen[bytes]", within: float) -> Said:
+def _heard(process: "subprocess.Popen[bytes]", within: float) -> ProgramAnswer:
     try:
         output, errors = process.communicate(timeout=within)
         late = False
@@ -72,4 +74,4 @@ def _heard(process: "subprocess.Popen[bytes]", within: float) -> Said:
         except subprocess.TimeoutExpired:
             output = errors = b""
     texts = [data[:LONGEST_BYTES].decode("utf-8", "replace") for data in (output, errors)]
-    return Said(process.returncode if process.returncode is not None else -9, texts[0], texts[1], late)
+    return ProgramAnswer(process.returncode if process.returncode is not None else -9, texts[0], texts[1], late)

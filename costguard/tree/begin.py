@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from costguard.parent import end_with_parent
-from costguard.tree import group
+from costguard.tree import cgroup
 from costguard.tree.members import mark_of, put_on
 from costguard.tree.processes import find
 
@@ -124,7 +124,7 @@ def _become(start: Begin, background: Background | None, go: int, told: int) -> 
         if start.session:
             os.setsid()
         if start.folder:
-            group.join(start.folder)
+            cgroup.join(start.folder)
         for number in RESET:
             signal.signal(number, signal.SIG_DFL)
         put_on(start.mark or _own_mark())

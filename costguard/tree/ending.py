@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from costguard.clocks import boot_clock
 from costguard.engine.words import several, spell
-from costguard.tree import group
+from costguard.tree import cgroup
 from costguard.tree.jobs import Finish
 from costguard.tree.members import Followed
 from costguard.tree.processes import TreeProcess, named, send
@@ -61,7 +61,7 @@ class TreeEnding:
             return True
         if now >= self.kill_at:
             for folder in self._folders:
-                group.kill(folder)
+                cgroup.kill(folder)
             for process in members:
                 self._send(process, signal.SIGKILL)
             self._sweep()
@@ -99,4 +99,4 @@ def end_orphaned(
         while not ending.step(boot_clock()):
             time.sleep(max(0.0, ending.next - boot_clock()))
     for folder in followed.folders:
-        group.remove(folder)
+        cgroup.remove(folder)

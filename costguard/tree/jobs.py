@@ -77,7 +77,7 @@ class Launched(NamedTuple):
     at: float
 
 
-class Word(NamedTuple):
+class WatcherReport(NamedTuple):
     """What the watcher found: it can judge, it cannot, or the GPUs are idle. ``text`` says why."""
 
     kind: Literal["guarded", "unguarded", "idle"]

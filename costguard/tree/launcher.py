@@ -17,10 +17,10 @@ from contextlib import suppress
 from costguard.clocks import boot_clock
 from costguard.engine.words import percent, several, spell
 from costguard.process.wire import from_line
-from costguard.tree import group, terminal
+from costguard.tree import cgroup, terminal
 from costguard.tree.begin import CANNOT_RUN, NOT_FOUND, Begin, begin
 from costguard.tree.ending import TreeEnding, how, short_name
-from costguard.tree.jobs import BEAT_SECONDS, Finish, Launched, LaunchJob, Origin, WatchJob, Word
+from costguard.tree.jobs import BEAT_SECONDS, Finish, Launched, LaunchJob, Origin, WatcherReport, WatchJob
 from costguard.tree.members import OwnTree, mark_of
 from costguard.tree.processes import TreeProcess, find, named, send
 from costguard.tree.signals import BlockedSignals, Received, become_subreaper, ended_children
@@ -69,18 +69,18 @@ class Launcher:
         ]  # not those of nohup
         self._signals = BlockedSignals([*heeded, signal.SIGCHLD, signal.SIGCONT], [signal.SIGTTOU])
         become_subreaper()
-        self._tree = OwnTree(group.make(f"costguard-exec-{os.getpid()}"))
+        self._tree = OwnTree(cgroup.make(f"costguard-exec-{os.getpid()}"))
         own = find(os.getpid())
         assert own is not None  # this process
         self._own = own
-        self._watching = Watching("watch", Word)
+        self._watching = Watching("watch", WatcherReport)
         self._has_terminal = _has_terminal()
         self._modes = terminal.modes()
         self._leader = 0
         self._group = 0  # the leader's process group
         self._status: int | None = None  # how the leader ended
         self._launched: Launched | None = None
-        self._guard: Word | None = None  # the watcher's word about whether it can judge
+        self._guard: WatcherReport | None = None  # the watcher's word about whether it can judge
         self._idle = False  # whether the tree was signalled because of idle GPUs
         self._ending: TreeEnding | None = None
         self._signalled: dict[int, float] = {}  # when a signal of this kind came last
@@ -99,7 +99,7 @@ class Launcher:
             self._watching.end()
             self._tree.end_readers()
             if self._tree.folder:
-                group.remove(self._tree.folder)
+                cgroup.remove(self._tree.folder)
 
     # -- starting --------------------------------------------------------------------------------------------
 
@@ -291,7 +291,7 @@ class Launcher:
             self._watching.end()
             self._start_watcher()
 
-    def _hear(self, word: Word) -> None:
+    def _hear(self, word: WatcherReport) -> None:
         if word.kind != "idle":
             self._guard = word
             if not self._launched and self._job.require_gpu:

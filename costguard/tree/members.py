@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 
 from costguard.background import BACKGROUND, MARKED, mark_on
-from costguard.tree import group, processes
+from costguard.tree import cgroup, processes
 from costguard.tree.jobs import Origin
 from costguard.tree.processes import TreeProcess
 
@@ -70,7 +70,7 @@ class OwnTree:
         without = frozenset({*watchers, *foreign, *self._left_by_watchers(known)})
         found = processes.below([self._pid], known, without)
         if self.folder:
-            found |= set(group.members(self.folder))
+            found |= set(cgroup.members(self.folder))
         late = self._orphaned_since(known, watchers)
         known |= late
         found |= set(late).difference(self._left_by_watchers(late))
@@ -157,7 +157,7 @@ class Followed:
         }
         found |= {pid for pid, mark in marks.items() if mark in self.marks}
         for folder in self.folders:
-            found |= set(group.members(folder)) & set(known)
+            found |= set(cgroup.members(folder)) & set(known)
         found |= processes.below([*found, *self._roots()], known, self._not_ours())
         found -= {self._own, self._origin.launcher, *processes.below([self._own], known)}
         found -= {pid for pid, mark in marks.items() if mark == self._watcher_mark}

@@ -17,7 +17,7 @@ from costguard.engine.words import spell
 from costguard.host.ports import Ended, Instant, Line
 from costguard.process.wire import from_line
 from costguard.tree.decision import Decision, called, policy_of
-from costguard.tree.jobs import Launched, WatchJob, Word
+from costguard.tree.jobs import Launched, WatcherReport, WatchJob
 from costguard.tree.members import Followed
 from costguard.tree.processes import named, send
 from costguard.tree.speech import Speech
@@ -45,7 +45,7 @@ class Watcher(WatcherLoop):
         self._devices: dict[str, Device] = {}
         self._granted: Granted | None = None
         self._blocked = ""  # why nothing can be judged, however well the GPUs can be read
-        self._said = Word("idle")  # the last word to the launcher about being able to judge
+        self._said = WatcherReport("idle")  # the last word to the launcher about being able to judge
         self._told_other: set[tuple[int, int]] = set()
         self._launched: float | None = None
         self._reading = False
@@ -140,7 +140,7 @@ class Watcher(WatcherLoop):
         if self._decision.urgent:
             self._next_beat = min(self._next_beat, now.boot + CONFIRM_SECONDS)
         if idle:
-            self.say(Word("idle", self._decision.because(self._job.judgement, seen, self._devices)))
+            self.say(WatcherReport("idle", self._decision.because(self._job.judgement, seen, self._devices)))
 
     def _choose(self, seen: Observation) -> None:
         """Which GPUs the command may use is fixed from now on."""
@@ -161,7 +161,7 @@ class Watcher(WatcherLoop):
             why = self._gpus.reader.error or _unknown(seen, self._devices) or self._gpus.reader.failure
             if not answered and why == NOT_YET:
                 return
-        word = Word("unguarded", why) if why else Word("guarded", self._watched())
+        word = WatcherReport("unguarded", why) if why else WatcherReport("guarded", self._watched())
         if self._said.kind not in (word.kind, "guarded"):  # later holes are the engine's to tell
             self._said = word
             self.say(word)

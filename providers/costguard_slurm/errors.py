@@ -2,7 +2,7 @@
 
 from costguard.cloud.api import Sent, Trouble
 from costguard.tasks.api import SchedulerError
-from costguard.tasks.commands import Said
+from costguard.tasks.commands import ProgramAnswer
 
 _OWNER = "run costguard as the owner of the job, or as root"
 _CONTROLLER = "`scontrol ping` says whether the controller answers"
@@ -27,7 +27,7 @@ _WORDS: tuple[tuple[str, Trouble, Sent, str], ...] = (
 """Parts of messages, in small letters, first match first. Source: slurm_errno.c of 22.05."""
 
 
-def explain(program: str, said: Said, within: float) -> SchedulerError:
+def explain(program: str, said: ProgramAnswer, within: float) -> SchedulerError:
     """The error of a program that failed, or was late."""
     if said.late:
         text = f"`{program}` did not answer within {within:.0f} s"

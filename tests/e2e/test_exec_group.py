@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from costguard.tree import group
+from costguard.tree import cgroup
 
 from .guarded import PATIENCE, QUICK, Guarded, until
 
@@ -40,7 +40,7 @@ def guarded(tmp_path: Path, nvml_library: Path) -> Iterator[Guarded]:
 @pytest.fixture
 def delegated() -> Iterator[str]:
     """A group that was handed over as systemd does it; empty where this machine has none to give."""
-    folder = f"{group._own()}/test-{os.getpid()}" if group._own() else ""
+    folder = f"{cgroup._own()}/test-{os.getpid()}" if cgroup._own() else ""
     try:
         os.mkdir(folder)
         os.setxattr(folder, "user.delegate", b"1")

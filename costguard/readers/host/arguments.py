@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from costguard.readers.host.processes import Process, Processes
+from costguard.readers.host.round_robin import round_robin
 from costguard.readers.host.text import read
-from costguard.readers.host.turns import by_turns
 
 _READ_BYTES = 4096
 
@@ -50,7 +50,7 @@ class Recognised:
             self._found = {pid: one for pid, one in self._found.items() if processes.get(pid) is one[0]}
             self._waiting += [process for process in changed if self._may(process, processes)]
             if len(self._waiting) > READS:
-                self._waiting = by_turns(self._waiting, lambda process: process.uid)
+                self._waiting = round_robin(self._waiting, lambda process: process.uid)
             now, self._waiting = self._waiting[:READS], self._waiting[READS:]
             for process in again:
                 if processes.get(process.pid) is process:

@@ -16,9 +16,9 @@ from costguard.readers.host.gpus import GpuHolders
 from costguard.readers.host.opened import SECONDS, sockets_of
 from costguard.readers.host.processes import NAME_LENGTH, Process, Processes
 from costguard.readers.host.rates import Level
+from costguard.readers.host.round_robin import round_robin
 from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight
 from costguard.readers.host.text import duration, printable, read
-from costguard.readers.host.turns import by_turns
 from costguard.readers.host.users import Users
 
 LAUNCHERS = frozenset((
@@ -181,7 +181,7 @@ class Cluster:
         networks: dict[str, dict[int, int]] = {}
         end = time.thread_time() + SECONDS
         waiting = [rank for rank in self._ranks.values() if rank.round != self._round]
-        for rank in by_turns(waiting, lambda one: one.process.uid):
+        for rank in round_robin(waiting, lambda one: one.process.uid):
             if time.thread_time() > end:
                 return False
             rank.round = self._round

@@ -111,7 +111,7 @@ class Jupyter:
             kernel = by_server[key][0]
             uid, owner = kernel.process.uid, self._owner(kernel)
             if len(self._servers) >= SERVERS or of_user.get(uid, 0) >= SERVERS_OF_A_USER:
-                troubles.add(f"{owner} has more Jupyter servers than are asked")
+                troubles.add(f"{owner} has more Jupyter servers than costguard asks")
                 continue
             of_user[uid] = of_user.get(uid, 0) + 1
             from costguard.readers.host.kernel_server import KernelServer  # here: most machines have no kernel

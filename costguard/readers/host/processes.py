@@ -11,10 +11,10 @@ import os
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from costguard.readers.host.round_robin import round_robin
 from costguard.readers.host.sense import SensePaths
 from costguard.readers.host.table import FirstReadable
 from costguard.readers.host.text import read
-from costguard.readers.host.turns import by_turns
 
 LIST_SECONDS = 200.0
 """From one listing to the next. What has ended stays in the view for so long at most."""
@@ -211,7 +211,7 @@ class Processes:
 
     def _chosen(self, new: list[int], unread: set[int]) -> list[int]:
         """Which of many new processes are read in this look: no user's crowd keeps another user's from being seen."""
-        fair = by_turns(new, self._owner)
+        fair = round_robin(new, self._owner)
         stayed = [pid for pid in fair if pid in unread][:STAYED_READ]
         return stayed + [pid for pid in fair if pid not in unread][:NEW_READ]
 
@@ -229,7 +229,7 @@ class Processes:
             own = None
         self._numbered = own == os.getpid()
         if own not in pids:
-            return f"{self._proc} is not of this machine's processes: this one is not in it"
+            return f"{self._proc} does not show costguard's own process, so it is another machine's or container's"
         try:
             read(f"{self._proc}/1/stat", 64)
         except OSError:

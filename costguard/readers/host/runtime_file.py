@@ -116,7 +116,7 @@ def _found(server: Server, text: str) -> RuntimeFound:
     except (ValueError, RecursionError):
         info = None
     if not isinstance(info, dict) or str(info.get("pid")) != server.inner:
-        return RuntimeFound("its runtime file is not one")
+        return RuntimeFound("its runtime file is not valid")
     base: Any = info.get("base_url", "/")
     port: Any = info.get("port")
     token = info.get("token") or server.environment.get("JUPYTERHUB_API_TOKEN", "")
@@ -124,7 +124,7 @@ def _found(server: Server, text: str) -> RuntimeFound:
         return RuntimeFound(pid=server.pid, sock=True)
     sound = isinstance(base, str) and isinstance(token, str) and isinstance(port, int) and 0 < port < 1 << 16
     if not sound or not is_plain(base, 256) or not is_plain(token, 1024):
-        return RuntimeFound("its runtime file is not one")
+        return RuntimeFound("its runtime file is not valid")
     return RuntimeFound(
         "", server.pid, port, f"/{base.strip('/')}/".replace("//", "/"), token, bool(info.get("secure"))
     )

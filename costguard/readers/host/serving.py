@@ -46,7 +46,7 @@ PATH = "/metrics"
 _UNKNOWN = 400  # characters
 
 
-class _Spot(NamedTuple):
+class _PageAddress(NamedTuple):
     """Where a page may be, and whose: ``beside`` is the process in whose network it is, 0 for this process's own.
 
     ``server``: the process that was recognised, 0 where none was; one of its ports has the page.
@@ -72,10 +72,10 @@ class Serving:
         self._holders = _Holders(place)
         self._servers: list[Process] = []  # the recognised ones
         self._list_at = 0.0
-        self._spots: list[_Spot] = []
+        self._spots: list[_PageAddress] = []
         self._blind = ""  # why listening ports cannot be seen
         self._crowds: list[int] = []  # users whose servers take too long to go through
-        self._pages: dict[_Spot, MetricsPage] = {}
+        self._pages: dict[_PageAddress, MetricsPage] = {}
         self._named: dict[str, MetricsPage] = {}  # pages that the owner has named
         self._wrong = ""
         for url in settings["urls"]:
@@ -181,7 +181,7 @@ class Serving:
             self._pages[spot] = self._page(spot.address, spot.port, PATH, beside=spot.beside)
 
     def _more_of(self, uid: int) -> str:
-        return f"{self._users.name(uid)} has more inference servers than are asked"
+        return f"{self._users.name(uid)} has more inference servers than costguard asks"
 
     def _list(self, now: float, recognised: list[tuple[Process, Any]], processes: Processes) -> None:
         """Find where pages may be."""
@@ -203,7 +203,7 @@ class Serving:
                 if (net, row.port) not in taken:
                     taken.add((net, row.port))
                     beside = process.pid if net else 0
-                    self._spots.append(_Spot(row.address, row.port, beside, row.uid, family.name, process.pid))
+                    self._spots.append(_PageAddress(row.address, row.port, beside, row.uid, family.name, process.pid))
             spent[process.uid] += time.thread_time() - began
         self._crowds = [uid for uid, seconds in spent.items() if seconds > SECONDS]
         self._list_at = now + (LIST_SECONDS if len(self._spots) < len(recognised) else LIST_RARELY_SECONDS)
@@ -212,7 +212,7 @@ class Serving:
             if row.port in self.usual_ports and row.address and ("", row.port) not in taken:
                 taken.add(("", row.port))
                 if self._holders.listens(now, row, processes):
-                    self._spots.append(_Spot(row.address, row.port, 0, row.uid))
+                    self._spots.append(_PageAddress(row.address, row.port, 0, row.uid))
 
     def _network_of(self, process: Process, own: list[Listener]) -> tuple[str, list[Listener]]:
         """The name of the network of a process, empty for this process's own, and the listening sockets there."""

@@ -96,7 +96,7 @@ def read_all(
         found = read(path, options, reader, partial(_add, progress, done) if progress else None)
         done += size_of(path)
         if (copy_of := whole_of.setdefault(_content(found, path), path)) != path:
-            notes.append(f"{path} says the same as {copy_of}, and counts once")
+            notes.append(f"{path} has the same content as {copy_of}; it counts once")
             continue
         rows += found.rows
         parts += [FileTrace(path, trace) for trace in found.traces]

@@ -134,8 +134,8 @@ def _refuse_two_truths(parts: Sequence[FileTrace]) -> None:
             begin, end = later.trace.times[0], min(earlier.trace.times[-1], later.trace.times[-1])
             if begin <= end and _strange(earlier.trace, later.trace, begin, end) >= ROWS:
                 raise TraceError(
-                    f"{earlier.path} and {later.path} both tell of {later.trace.name or 'the same GPUs'} from {day_and_time(begin)} to "
-                    f"{day_and_time(end)}, and not the same",
+                    f"{earlier.path} and {later.path} both cover {later.trace.name or 'the same GPUs'} from {day_and_time(begin)} to "
+                    f"{day_and_time(end)}, with different loads",
                     OVERLAP_HINT,
                 )
 

@@ -112,7 +112,7 @@ def _refuse_many(others: Sequence[float], times: Sequence[float], machine: str) 
     if len(others) > RARE * between:
         of = f" of {machine}" if machine else ""
         raise DoubtfulRowsError(
-            f"from {day_and_time(others[0])} to {day_and_time(others[-1])} rows{of} stand at the same time, {len(others)} times, "
-            "of the same GPU and with other loads: recordings were joined, or nothing tells GPUs or machines apart",
+            f"{len(others)} times from {day_and_time(others[0])} to {day_and_time(others[-1])}, rows{of} for one GPU have the same "
+            "time and different loads: recordings were joined, or no column tells GPUs or machines apart",
             HINT_AT_ONCE,
         )

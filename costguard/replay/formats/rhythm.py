@@ -56,7 +56,7 @@ def _usual_tick(moments: Sequence[float], steps: Sequence[float]) -> int:
         return usual
     odd = next((a for a, b in pairwise(starts) if b - a != usual or usual > MOST_GPUS))
     raise DoubtfulRowsError(
-        f"no column tells the GPUs apart, and their rows do not: {usual} come together at most times, which is not so from "
+        f"no column tells the GPUs apart, and neither do the rows: {usual} of them usually have the same time, but not from "
         f"{day_and_time(moments[odd])} on",
         NAME_THE_GPU,
     )

@@ -305,7 +305,7 @@ class Table:
         if first >= EARLIEST:
             return
         if last >= EARLIEST:
-            text = f"{self.source.name}: times go from {first:.15g} s to {date(last)}, as of a clock that was set meanwhile"
+            text = f"{self.source.name}: the times jump from {first:.15g} s to {date(last)}: the clock was set during the recording"
             raise TraceError(text, "cut the rows from before it was set, or give them dates")
         self.notes.append(
             "the times are read as seconds since the recording began: the dates that are shown mean nothing"

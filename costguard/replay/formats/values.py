@@ -67,7 +67,7 @@ def since_epoch(number: float) -> float:
     scale = _parts_of_second(number, number)
     if not scale:
         raise ValueError(
-            f"{number:.15g} is not a time: it is no second, ms, µs or ns since the epoch from 2001 to 2103"
+            f"{number:.15g} is not a time: read as s, ms, µs or ns since the epoch, it lies outside 2001 to 2103"
         )
     return number / scale
 

@@ -14,7 +14,7 @@ from costguard.actions.job import ActionAnswer, BeatJob, Release
 from costguard.agent.persist import PersistJob
 from costguard.cloud.access import CloudAccess, HostPaths
 from costguard.config.job import Configured, ConfigureJob
-from costguard.fill.jobs import FillJob, FillWatchJob, Ran, View
+from costguard.fill.jobs import FillJob, FillWatchJob, StartedRun, View
 from costguard.history.job import Batch, EventRow, GpuMinute, MachineMinute
 from costguard.notify.job import DeliveryResult, Draft, Judged, JudgeJob, RecallJob, TellJob
 from costguard.plans import Plan, PlanFinding, Result
@@ -26,7 +26,7 @@ from costguard.readers.host.errand_jobs import ProbeEnd, ProbeJob, RuntimeFound,
 from costguard.readers.host.job import HostJob
 from costguard.readers.nvml.job import NvmlJob
 from costguard.report.job import DrawJob, Drawn
-from costguard.tree.jobs import Launched, LaunchJob, WatchJob, Word
+from costguard.tree.jobs import Launched, LaunchJob, WatcherReport, WatchJob
 
 KINDS: dict[str, tuple[Any, ...]] = {
     "act": (Context, ActionAnswer, Release),
@@ -43,9 +43,9 @@ KINDS: dict[str, tuple[Any, ...]] = {
     "probe": (ProbeJob, ProbeEnd),
     "recall": (RecallJob, DeliveryResult),
     "exec": (LaunchJob,),
-    "watch": (WatchJob, Launched, Word),
+    "watch": (WatchJob, Launched, WatcherReport),
     "fill": (FillJob,),
-    "look": (FillWatchJob, Ran, View),
+    "look": (FillWatchJob, StartedRun, View),
 }
 """What each program is told, and says. The resident readers answer in lines of their own (`costguard.agent.decode`)."""
 

@@ -129,7 +129,7 @@ def test_a_piece_that_stands_in_two_files_counts_once(tmp_path: Path) -> None:
 def test_files_that_say_something_else_of_one_time_are_refused(tmp_path: Path, ticks: range, shift: int) -> None:
     """Both are named, with the dates."""
     later = "".join(f"{START + 30 * k + shift},a,0,90\n" for k in ticks)
-    with pytest.raises(TraceError, match=r"gpus-0\.csv and .*gpus-1\.csv both tell of a from 2026-01-01") as caught:
+    with pytest.raises(TraceError, match=r"gpus-0\.csv and .*gpus-1\.csv both cover a from 2026-01-01") as caught:
         read_all(files(tmp_path, HEAD + rows(range(100), 5), HEAD + later))
     assert caught.value.exit_code == 2
 
@@ -149,7 +149,7 @@ def test_a_file_that_is_given_twice_counts_once(tmp_path: Path) -> None:
     found = read_all([path, str(tmp_path)])
     assert (len(found.traces), found.rows) == (1, 90)
     assert any("is the same file as" in note for note in found.notes)
-    assert any("says the same as" in note for note in found.notes)
+    assert any("has the same content as" in note for note in found.notes)
 
 
 def test_machines_at_rest_may_say_the_same(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_two_rows_of_a_gpu_at_one_time_are_refused(
     """Of two machines whose rows nothing tells apart, the first one decided whether there was work."""
     if "server" in head and ticks != range(60, 63):  # without an index, a rhythm of two rows is one of two GPUs
         return
-    with pytest.raises(TraceError, match="stand at the same time") as caught:
+    with pytest.raises(TraceError, match="for one GPU have the same time") as caught:
         table(tmp_path, reader, head, joined(*pair, ticks, every))
     assert caught.value.exit_code == 2
     assert "--machine-column" in (caught.value.hint or "")
@@ -58,7 +58,7 @@ def test_two_rows_of_a_gpu_at_one_time_are_refused(
 def test_so_they_are_for_each_machine(tmp_path: Path, reader: str) -> None:
     """A column may tell machines apart, and not their GPUs."""
     rows = [f"{START + 30 * k},{name},0,{load}" for k in range(50) for name in "ab" for load in (0, 90)]
-    with pytest.raises(TraceError, match=r"rows of a stand at the same time, 50 times"):
+    with pytest.raises(TraceError, match=r"50 times from .*, rows of a for one GPU have the same time"):
         table(tmp_path, reader, "timestamp,host,gpu,gpu_util", rows)
 
 
@@ -113,7 +113,7 @@ def test_where_rows_are_often_lost_nobody_can_say_how_many_gpus_there_are(tmp_pa
 def test_more_rows_than_a_machine_has_gpus_are_refused(tmp_path: Path) -> None:
     """Twenty rows at a time were one GPU."""
     rows = [f"{START + 30 * k},{g}" for k in range(50) for g in range(20)]
-    with pytest.raises(TraceError, match="20 come together"):
+    with pytest.raises(TraceError, match="20 of them usually have the same time"):
         table(tmp_path, "standard", "timestamp,gpu_util", rows)
 
 

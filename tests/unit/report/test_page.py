@@ -138,7 +138,7 @@ def test_a_dry_run_says_what_live_mode_would_have_saved(tmp_path: Path) -> None:
         "saving_limit: the hours are facts, the money an estimate"
     )
     assert "live mode would have savedabout 10.00 USD" in words(parsed(page.page(few, []))).replace("\n", "")
-    assert "stop that a dry run only told" not in words(parsed(page.page(found._replace(stayed_up=0.0), [])))
+    assert "stop that a dry run only announced" not in words(parsed(page.page(found._replace(stayed_up=0.0), [])))
 
 
 def test_all_times_are_in_the_zones_that_they_are_in(day: Recorded, zone: Callable[[str], None]) -> None:

@@ -341,7 +341,7 @@ def test_a_user_cannot_hide_another_ones_notebook(world: World, start: Make) -> 
     if ROOT:
         start().kernel("python3", "busy")
     sight = world.looks(5)
-    assert "has more Jupyter servers than are asked" in sight.unknown
+    assert "has more Jupyter servers than costguard asks" in sight.unknown
     assert len(sight.active) == (1 if ROOT else 0)
 
 
@@ -464,7 +464,7 @@ def test_the_file_of_a_server(tmp_path: Path) -> None:
 def test_what_is_no_file_of_a_server(tmp_path: Path, changed: dict[str, object]) -> None:
     """Another process's, a nonsensical one, or one that would change the request."""
     runtime_file(tmp_path, **changed)
-    assert find(job(tmp_path)).error == "its runtime file is not one"
+    assert find(job(tmp_path)).error == "its runtime file is not valid"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "5", "null", "[" * 50_000, '{"port": 8888}', '"pid"'])

@@ -393,7 +393,7 @@ def test_a_user_cannot_hide_another_ones_server(world: World, serve: Serve) -> N
     made = [serve(page(vllm())) for _ in range(SERVERS_OF_A_USER + 1)]
     for number, server in enumerate(made):
         world.process(4000 + number, f"vllm serve m --port {server.port}")
-    assert world.looks(2).unknown.endswith("has more inference servers than are asked")
+    assert world.looks(2).unknown.endswith("has more inference servers than costguard asks")
     assert len([server for server in made if server.requests]) == SERVERS_OF_A_USER
 
 

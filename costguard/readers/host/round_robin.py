@@ -6,7 +6,7 @@ from typing import TypeVar
 One = TypeVar("One")
 
 
-def by_turns(found: Iterable[One], user: Callable[[One], int]) -> list[One]:
+def round_robin(found: Iterable[One], user: Callable[[One], int]) -> list[One]:
     """One of each user, in their order, then another one of each, and so on."""
     taken: dict[int, int] = {}
     places: list[tuple[int, int, One]] = []
