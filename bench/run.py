@@ -46,53 +46,31 @@ HOST_LOOK_MS = 0.3
 
 
 class Sizes(NamedTuple):
-    """How much is done."""
+    """How much is done: in a full run, where nothing else is said."""
 
-    ticks: int
-    seconds: float
-    interval: float
-    reads: int
-    polls: int
-    steps: int
-    stops: int
-    samples: int
-    sessions: int
-    plans: int
-    beside: tuple[tuple[float, int], ...]  # interval in seconds, and ticks of it
+    ticks: int = 200
+    seconds: float = 30.0
+    interval: float = 0.25
+    reads: int = 100_000
+    polls: int = 40
+    steps: int = 200_000
+    stops: int = 9
+    samples: int = replay.MONTH
+    sessions: int = replay.SESSIONS
+    plans: int = 30
+    beside: tuple[tuple[float, int], ...] = ((1.0, 75), (10.0, 60))  # interval in seconds, and ticks of it
 
 
-FULL = Sizes(
-    ticks=200,
-    seconds=30.0,
-    interval=0.25,
-    reads=100_000,
-    polls=40,
-    steps=200_000,
-    stops=9,
-    samples=replay.MONTH,
-    sessions=replay.SESSIONS,
-    plans=30,
-    beside=((1.0, 75), (10.0, 60)),
-)
 QUICK = Sizes(
-    ticks=40,
-    seconds=6.0,
-    interval=0.25,
-    reads=5_000,
-    polls=10,
-    steps=20_000,
-    stops=3,
-    samples=replay.MONTH // 6,
-    sessions=replay.SESSIONS // 10,
-    plans=8,
-    beside=((1.0, 30),),
-)
+    ticks=40, seconds=6.0, reads=5_000, polls=10, steps=20_000, stops=3, samples=replay.MONTH // 6,
+    sessions=replay.SESSIONS // 10, plans=8, beside=((1.0, 30),),
+)  # fmt: skip
 
 
 def main() -> int:
     """Measure, and print the figures of each part as soon as it is over."""
     arguments = _arguments()
-    sizes = QUICK if arguments.quick else FULL
+    sizes = QUICK if arguments.quick else Sizes()
     environment = describe()
     print("\n".join(f"{key:>12}  {value}" for key, value in environment.items()), flush=True)
     print(f"{'':54}{'measured':>10}      target\n" + "-" * 84, flush=True)
