@@ -321,7 +321,7 @@ def test_a_crowd_hides_no_rank_of_another_user(world: World, hoard: Path) -> Non
 def test_unknown_processes_are_unknown(world: World) -> None:
     """A rank of another user would not be seen."""
     (world.tree.proc / "self").unlink()
-    assert "not of this machine's processes" in world.step().unknown
+    assert "does not show costguard's own process" in world.step().unknown
 
 
 WAITS = """

@@ -212,10 +212,10 @@ def test_another_proc_is_unknown(tree: Tree) -> None:
     assert tree.processes.unknown == ""
     (tree.proc / "self").unlink()
     tree.pass_by(LIST_SECONDS)
-    assert "not of this machine's processes" in tree.processes.unknown
+    assert "does not show costguard's own process" in tree.processes.unknown
     (tree.proc / "self").symlink_to("4711")
     tree.pass_by(LIST_SECONDS)
-    assert "not of this machine's processes" in tree.processes.unknown
+    assert "does not show costguard's own process" in tree.processes.unknown
 
 
 def test_hidden_processes_are_unknown(tree: Tree) -> None:

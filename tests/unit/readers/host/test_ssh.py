@@ -283,7 +283,7 @@ def test_where_processes_are_unknown_so_are_sessions(world: World) -> None:
     world.step(2)
     assert world.step().unknown == ""
     (world.tree.proc / "self").unlink()
-    assert "not of this machine's processes" in world.step().unknown
+    assert "does not show costguard's own process" in world.step().unknown
 
 
 DAEMON = """
