@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from costguard.readers.host.round_robin import round_robin
 from costguard.readers.host.text import LAST_BYTES, amount, duration, printable, read, several, whole
-from costguard.readers.host.turns import by_turns
 
 
 def test_a_table_is_read_to_its_end() -> None:
@@ -87,7 +87,7 @@ def test_no_more_is_read_than_is_wanted_and_no_less_than_there_is(size: int, lim
 @given(some.lists(some.integers(0, 4), max_size=30))
 def test_everybody_has_a_turn_before_anybody_has_two(users: list[int]) -> None:
     """In the order in which they came, and nobody is left out."""
-    found = by_turns(list(enumerate(users)), lambda one: one[1])
+    found = round_robin(list(enumerate(users)), lambda one: one[1])
     assert sorted(found) == list(enumerate(users))
     taken = [sum(user == other for _, other in found[:place]) for place, (_, user) in enumerate(found)]
     assert taken == sorted(taken)
