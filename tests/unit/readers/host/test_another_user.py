@@ -7,6 +7,7 @@ import pytest
 
 from costguard.readers.host.cluster import ALONE as NO_JOB
 from costguard.readers.host.cluster import Cluster
+from costguard.readers.host.holders import Holders
 from costguard.readers.host.sense import Moment, Sight
 from costguard.readers.host.ssh import ALONE, DAEMONS, NO_SESSION, RUNTIMES, Ssh
 from costguard.readers.host.terminals import Terminals
@@ -85,6 +86,19 @@ def test_a_process_whose_files_nobody_may_see_may_be_a_rank(tree: Tree, name: st
     with closed(tree.proc / "300/fd"):
         sight = seen(tree, sense)
     assert (sight.unknown, sight.active) == (HOSTS, ())
+
+
+def test_a_process_whose_files_nobody_may_see_may_hold_a_gpu(tree: Tree) -> None:
+    """Whether anybody holds one is unknown then, and who is seen to hold one is told beside that."""
+    sense = Holders({"users": [], "ignore_users": [], "ignore": []}, tree.place)
+    for pid in (300, 301):
+        tree.process(pid, f"python{pid}")
+        tree.opens(pid, *test_cluster.GPU)
+    tree.pass_by()
+    with closed(tree.proc / "300/fd"):
+        sight = look_as_reader(sense, Moment(tree.now, BOOTED + tree.now), tree.processes)
+    assert sight.unknown == "only root can see which GPUs other users' processes hold"
+    assert [(one.who.partition(" of ")[0], one.what) for one in sight.active] == [("python301", "holds a GPU")]
 
 
 def test_a_launcher_whose_connections_nobody_may_see_is_unknown_until_it_ends(tree: Tree) -> None:

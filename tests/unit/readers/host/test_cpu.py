@@ -38,11 +38,13 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-@pytest.mark.parametrize("kind", ["user", "nice", "system", "softirq"])
+@pytest.mark.parametrize("kind", ["user", "nice", "system", "irq", "softirq"])
 def test_a_core_at_work_counts_at_the_second_look(world: World, kind: str) -> None:
     """And lets go after its while."""
+    began = world.tree.now
     assert not world.step(**{kind: 0.9}).active
     (one,) = world.step(**{kind: 0.9}).active
+    assert (one.since, one.last) == (began + 10.0, world.tree.now)
     assert (one.who, one.what, one.lets_go) == ("the processors", "used more than 0.5 cores", "5 min below 0.5 cores")
     assert world.step(30).active
     assert not world.step().active
@@ -54,6 +56,41 @@ def test_waiting_is_no_work(world: World) -> None:
     for _ in range(6):
         assert not world.step(user=2.0).active
         assert not world.step(5, user=0.03).active
+
+
+@pytest.mark.parametrize(("rate", "counts"), [(0.49, False), (0.51, True)])
+def test_work_of_all_kinds_is_one_sum(world: World, rate: float, counts: bool) -> None:
+    """A fifth of it each."""
+    kinds = dict.fromkeys(("user", "nice", "system", "irq", "softirq"), rate / 5)
+    assert bool(world.step(3, **kinds).active) is counts
+
+
+def test_a_look_that_comes_too_early_measures_nothing(world: World) -> None:
+    """Over a moment any rate is noise; and nothing of it is lost to the next one."""
+    world.step(user=0.9)
+    world.used[0] += 900
+    world.tree.write("proc/stat", f"cpu  {' '.join(str(round(ticks)) for ticks in world.used)}\n")
+    assert not world.tree.look(world.sense, 3.9).active
+    assert world.tree.look(world.sense, 6.1).active
+
+
+def test_what_begins_while_the_hook_saves_work_does_not_count(world: World) -> None:
+    """It is the hook's."""
+    world.step()
+    for _ in range(4):
+        world.used[0] += 2000
+        world.tree.write("proc/stat", f"cpu  {' '.join(str(round(ticks)) for ticks in world.used)}\n")
+        assert not world.tree.look(world.sense, saving=True).active
+    assert world.step(2, user=2.0).active
+
+
+def test_after_a_long_pause_nobody_knows_when_it_worked(world: World) -> None:
+    """A rate over hours would hide that nothing went on in most of them."""
+    world.used[0] += 900_000
+    world.tree.write("proc/stat", f"cpu  {' '.join(str(round(ticks)) for ticks in world.used)}\n")
+    sight = world.tree.look(world.sense, 3600.0)
+    assert (sight.active, sight.unknown) == ((), NOT_YET)
+    assert world.step(user=0.9).unknown == ""
 
 
 def test_upkeep_begins_nothing(world: World) -> None:
