@@ -14,11 +14,11 @@ import pytest
 from costguard.readers.host.errand import Errand
 from costguard.readers.host.errand_jobs import RuntimeFound, RuntimeJob
 from costguard.readers.host.jupyter import ACTIVE, SERVERS_OF_A_USER, Jupyter
-from costguard.readers.host.kernel_server import FIRST_PAUSE, listed_in
+from costguard.readers.host.kernel_server import FIRST_PAUSE, LONGEST_PAUSE, listed_in
 from costguard.readers.host.page import Fetched, PageError
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.runtime_file import find, folders
-from costguard.readers.host.sense import Moment, SensePaths, Sight
+from costguard.readers.host.sense import NOT_YET, Moment, SensePaths, Sight
 from tests.unit.readers.host.notebook_server import TOKEN
 from tests.unit.readers.host.notebooks import OTHER, ROOT, Notebook
 from tests.unit.readers.host.servers import WITHIN, answered, settle
@@ -381,6 +381,33 @@ def test_a_kernel_without_a_server_is_judged_by_its_cpu(world: World) -> None:
     assert one.who.startswith("kernel python3 of ")
     assert one.what == "used the CPU"
     assert world.look().active == ()
+
+
+def test_where_no_process_above_is_a_server_none_is_looked_for_again_soon(world: World) -> None:
+    """A program that runs a notebook by itself: a process is started to find that out, and another one after minutes."""
+    above = world.proc / "3999"
+    above.mkdir()
+    (above / "cmdline").write_bytes(b"/usr/bin/python3\0papermill\0")
+    (above / "environ").write_bytes(b"HOME=/nowhere\0")
+    (above / "root").symlink_to("/")
+    (above / "stat").write_text("3999 (python3) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 70 0 0")
+    (above / "status").write_text("Name:\tpython3\nNSpid:\t3999\n")
+    alone(world, 100)
+    stat = world.proc / "4000" / "stat"
+    stat.write_text(stat.read_text().replace(" S 1 ", " S 3999 "))
+    assert world.look().unknown == NOT_YET
+    assert world.look() == Sight(seen="no kernel is busy")
+    begun, started = world.now, []
+    while world.now < begun + 2 * LONGEST_PAUSE:
+        world.now += STEP
+        world.processes.look(world.now)
+        world.sense.look(Moment(world.now, 0.0), world.processes)
+        if world.sense.filenos():
+            started.append(world.now - begun)
+            settle(world.sense, lambda: world.sense.go_on(Moment(world.now, 0.0)), world.wait)
+    assert len(started) == 2
+    assert LONGEST_PAUSE - 2 * STEP <= started[0] <= LONGEST_PAUSE + STEP
+    assert LONGEST_PAUSE <= started[1] - started[0] <= LONGEST_PAUSE + 2 * STEP
 
 
 def test_kernels_that_end_leave_nothing_behind(world: World) -> None:

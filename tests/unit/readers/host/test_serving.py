@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from costguard.readers.host import serving
 from costguard.readers.host.inference import FAMILIES, family_of, ports_of, requests
 from costguard.readers.host.page import PageError
 from costguard.readers.host.processes import Processes
@@ -395,6 +396,31 @@ def test_a_user_cannot_hide_another_ones_server(world: World, serve: Serve) -> N
         world.process(4000 + number, f"vllm serve m --port {server.port}")
     assert world.looks(2).unknown.endswith("has more inference servers than costguard asks")
     assert len([server for server in made if server.requests]) == SERVERS_OF_A_USER
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make processes of another user")
+def test_a_user_whose_servers_take_too_long_keeps_no_others_from_being_asked(
+    world: World, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of his own the first is asked, and that there are more is unknown."""
+    monkeypatch.setattr(serving, "SECONDS", 0.0)  # so that one takes as long as may be
+    made = [serve(page(vllm(running=1.0))) for _ in range(2)]
+    os.seteuid(4321)  # whoever makes a socket owns it
+    try:
+        made.append(serve(page(vllm(running=1.0))))
+    finally:
+        os.seteuid(0)
+    for number, server in enumerate(made):
+        world.process(4000 + number, f"vllm serve m --port {server.port}", name="vllm")
+    os.chown(world.proc / "4002", 4321, -1)
+    sight = world.looks(3)
+    assert sorted(one.who for one in sight.active) == [
+        f"vLLM of root on port {made[0].port}", f"vLLM of uid 4321 on port {made[2].port}",
+    ]  # fmt: skip
+    assert (
+        sight.unknown
+        == "root has more inference servers than are asked; uid 4321 has more inference servers than are asked"
+    )
 
 
 # ---- a process with any name ------------------------------------------------------------------

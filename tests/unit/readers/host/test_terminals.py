@@ -344,3 +344,24 @@ def test_without_processes_every_terminal_counts(world: World, pty: Pty) -> None
     sight = world.look()
     assert "cannot be read" in sight.unknown
     assert f"{ME} on {pty.name}" in {one.who for one in sight.active}
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_where_some_processes_are_hidden_every_other_terminal_counts_too(world: World, pty: Pty, first: bool) -> None:
+    """Whoever types on one of which the processes are known is told once, by the process; the others by their names alone."""
+    other = Pty(*os.openpty())
+    known, hidden = (pty, other) if first else (other, pty)
+    try:
+        for one in (known, hidden):
+            one.typed(world.wall - 86400.0)
+        world.session(70, known)
+        (world.proc / "1/stat").unlink()
+        assert "hides the processes of other users" in world.look().unknown
+        for one in (known, hidden):
+            one.typed(world.wall + 5.0)
+        who = [one.who for one in world.look().active]
+        assert who.count(f"{ME} on {known.name}") == 1
+        assert who.count(f"{ME} on {hidden.name}") == 1
+    finally:
+        os.close(other.person)
+        os.close(other.program)
