@@ -93,6 +93,24 @@ def test_its_end_lets_go(world: World) -> None:
     assert not world.step(32).active
 
 
+def test_connections_that_stay_are_listed_rarely_and_lost_ones_at_once(world: World) -> None:
+    """To list them takes milliseconds; whether one is still open is seen by its descriptor."""
+    world.rank()
+    world.step(60)
+    listed = world.sense._round
+    for _ in range(360):
+        assert world.step().active
+    assert 360 * 10.0 / LAST_SECONDS - 1 <= world.sense._round - listed <= 360 * 10.0 / LAST_SECONDS + 1
+    listed = world.sense._round
+    world.connect(300)
+    world.step()
+    assert world.sense._round == listed + 1, "one is gone"
+    world.connect(300, (f"{HERE}:42000", f"{THERE}:29500"))
+    world.step(7)
+    since = world.step().active[0].since
+    assert since < world.tree.now - 3600.0, "made anew, it is the same job"
+
+
 def test_a_connection_that_hangs_half_closed_lets_go(world: World) -> None:
     """The other side has ended; the process has not noticed. Its socket stays open."""
     world.rank()

@@ -508,7 +508,6 @@ def test_what_is_no_json_of_a_server(tmp_path: Path, text: str) -> None:
         ({"token": ""}, {"token": ""}), ({"token": None}, {"token": ""}), ({"token": "!~"}, {"token": "!~"}),
         ({"base_url": f"/{'b' * 255}"}, {"base": f"/{'b' * 255}/"}), ({"base_url": "/user/ann/"}, {"base": "/user/ann/"}),
         ({"base_url": "user"}, {"base": "/user/"}), ({"base_url": ""}, {"base": "/"}), ({"secure": True}, {"secure": True}),
-        ({"pid": str(os.getpid())}, {}),
     ],
 )  # fmt: skip
 def test_what_a_file_of_a_server_may_say(tmp_path: Path, changed: dict[str, object], said: dict[str, Any]) -> None:
@@ -516,6 +515,12 @@ def test_what_a_file_of_a_server_may_say(tmp_path: Path, changed: dict[str, obje
     runtime_file(tmp_path, **changed)
     plain = RuntimeFound("", os.getpid(), 8888, "/", "abc", secure=False)
     assert find(job(tmp_path)) == plain._replace(**said)
+
+
+def test_a_number_may_be_a_text(tmp_path: Path) -> None:
+    """That of the process alone."""
+    runtime_file(tmp_path, pid=str(os.getpid()))
+    assert find(job(tmp_path)).pid == os.getpid()
 
 
 def test_a_server_that_listens_on_no_port_is_none_to_ask(tmp_path: Path) -> None:
