@@ -282,3 +282,22 @@ def test_real_processes_are_seen_at_the_next_look() -> None:
         finally:
             for child in children:
                 child.communicate()
+
+
+@pytest.mark.parametrize("parent", [2, 1])
+def test_threads_of_the_kernel_are_not_read_again(tmp_path: Path, parent: int) -> None:
+    """They never become anything else, and a large machine has thousands of them: each other process has its turn sooner."""
+    tree = Tree(tmp_path)
+    tree.process(2, "kthreadd", parent=0)
+    for pid in range(1000, 1000 + 30 * IN_TURN):
+        tree.process(pid, "kworker", parent=parent)
+    tree.process(300, "sh")
+    tree.pass_by(1000.0)
+    seconds = []
+    for name in ("train", "eval", "serve"):
+        tree.process(300, name)
+        began = tree.now
+        while not tree.processes.named(name):
+            tree.pass_by()
+        seconds.append(tree.now - began)
+    assert (max(seconds) <= 2 * TURN_SECONDS) is (parent == 2)
