@@ -115,6 +115,22 @@ def test_a_busy_kernel_keeps_the_machine_up_within_two_looks(world: World, start
     assert world.look().active
 
 
+@pytest.mark.parametrize(("quiet_for", "asked"), [(30.0, 12), (59.0, 12), (60.0, 4), (900.0, 4)])
+def test_a_busy_kernel_is_asked_for_less_where_it_counts_long_enough(
+    world: World, start: Make, quiet_for: float, asked: int
+) -> None:
+    """It was just seen: what it does counts for twice the time until its server is asked again."""
+    world.sense = Jupyter({"quiet_for": quiet_for}, world.place)
+    server = start()
+    server.kernel("python3", "busy")
+    assert world.looks(4).active
+    moments = set()
+    for _ in range(12):
+        (one,) = world.look().active
+        moments.add(one.last)
+    assert asked - 1 <= len(moments) <= asked + 1
+
+
 def test_a_cell_may_be_silent_for_hours(world: World, start: Make) -> None:
     """It is busy while its last activity ages, and since when stays what it was."""
     server = start()

@@ -335,6 +335,21 @@ def test_a_server_that_ends_leaves_nothing_behind(world: World, serve: Serve) ->
     assert world.looks(3) == Sight(seen="no inference server runs")
 
 
+@pytest.mark.parametrize(("quiet_for", "asked"), [(0.0, 12), (29.0, 12), (30.0, 12), (59.0, 12), (60.0, 4), (900.0, 4)])
+def test_a_server_at_work_is_asked_less_where_its_requests_count_long_enough(
+    tmp_path: Path, serve: Serve, quiet_for: float, asked: int
+) -> None:
+    """It was just seen: what it does counts for twice the time until it is asked again."""
+    world = World(tmp_path, quiet_for=quiet_for)
+    server = serve(page(vllm(running=1.0)))
+    world.process(4000, f"vllm serve m --port {server.port}", name="vllm")
+    assert world.looks(4).active
+    before = len(server.requests)
+    for _ in range(12):
+        assert world.look().active
+    assert asked - 1 <= len(server.requests) - before <= asked + 1
+
+
 def test_servers_that_come_one_after_another_are_all_asked(world: World, serve: Serve) -> None:
     """Each is known from its first page on, whichever were there before; and when the first one ends, the others stay."""
     made = [serve(page(vllm(running=1.0))) for _ in range(3)]
