@@ -12,10 +12,9 @@ from typing import NamedTuple
 from rich.console import Console, RenderableType
 from rich.segment import Segment
 
-from costguard.demo.director import DemoLine, Director, Scene
+from costguard.demo.director import Director, Scene, Stage
 from costguard.demo.ending import ending
 from costguard.demo.screen import draw
-from costguard.demo.story import Act
 
 COLUMNS, ROWS = 96, 28
 CELL, LINE, FONT = 8.4, 18.0, 14
@@ -55,7 +54,7 @@ class Picture(NamedTuple):
     rows: list[str]
 
 
-class Camera:
+class Camera(Stage):
     """The stage of the demonstration that keeps what it sees; lines and acts are part of every scene."""
 
     every = EVERY
@@ -67,12 +66,6 @@ class Camera:
             file=io.StringIO(), width=COLUMNS, height=ROWS, force_terminal=True, color_system="standard",
             legacy_windows=False, highlight=False, markup=False, emoji=False, no_color=False, _environ={},
         )  # fmt: skip
-
-    def act(self, wall: float, act: Act) -> None:
-        """As `Stage`."""
-
-    def line(self, line: DemoLine) -> None:
-        """As `Stage`."""
 
     def draw(self, scene: Scene, shown: float) -> None:
         """Take a picture."""

@@ -56,16 +56,14 @@ def begin(context: Context) -> Begun:
         os.makedirs(context.results, mode=0o700)
     try:
         fd = os.open(path_of(context), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            os.write(fd, _start(context))
+        finally:
+            os.close(fd)
     except FileExistsError:
         return Begun(False)
     except OSError as error:
         return Begun(True, f"the result file could not be written ({error.strerror})")
-    try:
-        os.write(fd, _start(context))
-    except OSError as error:
-        return Begun(True, f"the result file could not be written ({error.strerror})")
-    finally:
-        os.close(fd)
     return Begun(True)
 
 

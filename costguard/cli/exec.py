@@ -39,7 +39,7 @@ HELP = """\
 Run a command, watch the GPUs that it may use, and end it with all its processes when they are idle.
 
 Idle: every reading of the window was below the threshold. A GPU that cannot be read is never idle. Input and output are
-the command's own. So is the exit code, but for 124 when idle GPUs ended it, 128+n when signal n did, and 126 or 127 when
+the command's own. So is the exit code, except 124 when idle GPUs ended it, 128+n when signal n did, and 126 or 127 when
 it could not be run. TERM, INT, HUP and QUIT are passed on; a second one within half a minute ends the whole tree.
 """
 

@@ -26,7 +26,7 @@ SECONDS = 360.0
 """For systemd to start or stop the service: more than the unit's own limits."""
 
 _CLOSED = (
-    "Only root can run this costguard, because {} is closed to others: nobody else could ask it, or hold the machine. "
+    "Only root can run this costguard: other users cannot enter {}, so nobody else could ask it or hold the machine. "
     "Install it where all may read, such as `sudo python3 -m venv /opt/costguard`."
 )
 _NOT_IN_IMAGE = "Warning: {0}, which the service starts, is not in {1}: install costguard there at the same path, or no guard starts."

@@ -40,7 +40,9 @@ def command(
 
     Without NAME it lists the installed plug-ins. It contacts nobody and changes nothing.
     """
-    installed, schedulers = _installed(), _schedulers()
+    from costguard.config.plug_ins import TASKS
+
+    installed, schedulers = _installed(), dict(TASKS.installed)
     if cloud is None:
         _list(installed, schedulers, as_json=as_json)
         return
@@ -141,12 +143,6 @@ def _installed() -> dict[str, Provider]:
     for failure in loaded.failures:
         click.echo(f"a plug-in could not be loaded: {failure}", err=True)
     return dict(loaded.named)
-
-
-def _schedulers() -> dict[str, Scheduler]:
-    from costguard.config.plug_ins import TASKS
-
-    return dict(TASKS.installed)
 
 
 def _list(installed: dict[str, Provider], schedulers: dict[str, Scheduler], *, as_json: bool) -> None:

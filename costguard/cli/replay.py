@@ -236,8 +236,9 @@ def _load(label: str, arguments: dict[str, object]) -> NamedPolicy:
     from costguard.engine.policy import Policy
 
     # a replay runs nothing, so a preset whose action is a command needs none; its mode is dry-run
-    given = [*_list(arguments["set"]), "actions.command.run=true"]
-    loaded = load({**arguments, "mode": "dry-run", "set": given}, os.environ)
+    given = arguments["set"]
+    assert isinstance(given, list)  # built in command()
+    loaded = load({**arguments, "mode": "dry-run", "set": [*given, "actions.command.run=true"]}, os.environ)
     fields = policy(loaded.settings)
     allowed = {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
     rules = Policy(**allowed)  # type: ignore[arg-type]  # the validated configuration has the types that Policy names
@@ -250,10 +251,6 @@ def _ignored(loaded: "LoadedConfiguration") -> "Ignored":
     from costguard.replay.run import Ignored
 
     return Ignored(switched_off(loaded), unneeded(loaded))
-
-
-def _list(value: object) -> list[object]:
-    return list(value) if isinstance(value, list) else []
 
 
 def _distinct(policies: Sequence[NamedPolicy]) -> list[NamedPolicy]:

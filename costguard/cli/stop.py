@@ -17,6 +17,7 @@ from costguard.errors import REFUSED, USAGE, CostguardError
 from costguard.host.client import AgentBusyError, AgentUnreachableError
 from costguard.host.identity import escape_hatch
 from costguard.people import with_names
+from costguard.plans import VERDICT_WORDS
 
 ACTIONS = ("stop", "terminate", "hibernate", "shutdown", "command")
 AGENT_SECONDS = 900.0
@@ -212,7 +213,7 @@ def _directly(
         lines = (*_plan(action, plan.verdict, plan.findings), *_objections(report))
         if not plan.may_act:
             texts = [finding.text for finding in plan.findings]
-            message = "\n  ".join([f"{action} {_verdict(plan.verdict)}; {NOTHING_DONE}:", *texts])
+            message = "\n  ".join([f"{action} {VERDICT_WORDS[plan.verdict]}; {NOTHING_DONE}:", *texts])
             hint = next((finding.hint for finding in plan.findings if finding.hint), "see `costguard doctor`")
             raise _PlanError(message, hint, known)
         if effective["policy"]["mode"] != "live":
@@ -239,14 +240,8 @@ def _tag_override(effective: Mapping[str, Any]) -> str:
     return next((str(reason) for reason, _left in asks(tags, time.time())), "")
 
 
-def _verdict(verdict: str) -> str:
-    from costguard.plans import VERDICT_WORDS
-
-    return VERDICT_WORDS.get(verdict, verdict)
-
-
 def _plan(action: str, verdict: str, findings: Iterable[tuple[str, str, str]]) -> Iterator[str]:
-    yield f"{action}: {_verdict(verdict)}"
+    yield f"{action}: {VERDICT_WORDS.get(verdict, verdict)}"
     for _code, text, hint in findings:
         yield f"  - {text}" + (f" (what to do: {hint})" if hint else "")
 

@@ -2,7 +2,7 @@
 
 import re
 from collections import deque
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from costguard.agent.loop import Loop
 from costguard.agent.report import report
@@ -75,10 +75,10 @@ class Scene(NamedTuple):
     would_act: float | None  # the date of the decision, once it was made
 
 
-class Stage(Protocol):
-    """What shows it. ``every``: seconds between two scenes."""
+class Stage:
+    """What shows it, in part or whole. ``every``: seconds between two scenes; without an end where none is drawn."""
 
-    every: float
+    every = float("inf")
 
     def act(self, wall: float, act: story.Act) -> None:
         """An act begins."""

@@ -6,17 +6,15 @@ import click
 
 from costguard.cli.answer import emit
 from costguard.demo import story
-from costguard.demo.director import DayAccount, DemoLine, Scene
+from costguard.demo.director import DayAccount, DemoLine, Stage
 from costguard.demo.ending import facts, following, morals
 from costguard.engine.words import hour
 
 WIDTH = 100
 
 
-class Plain:
+class Plain(Stage):
     """One line for each event, at once."""
-
-    every = float("inf")
 
     def __init__(self, command: str) -> None:
         self._command = command  # how to type `costguard` here
@@ -37,9 +35,6 @@ class Plain:
         for text in (line.text, *line.body.splitlines()):
             _wrapped("       | ", text)
 
-    def draw(self, scene: Scene, shown: float) -> None:
-        """There are no pictures here."""
-
     def end(self, account: DayAccount) -> None:
         """The account and the next steps."""
         click.echo("\nThis day in numbers")
@@ -53,10 +48,8 @@ class Plain:
             click.echo(f"  {typed}\n      {meaning}")
 
 
-class Json:
+class Json(Stage):
     """One JSON object for each event; ``at`` is a date in seconds since the epoch, of the simulated clock."""
-
-    every = float("inf")
 
     def act(self, wall: float, act: story.Act) -> None:
         """An act begins."""
@@ -68,9 +61,6 @@ class Json:
             _dump(event="journal", at=line.wall, sentence=line.text)
         else:
             _dump(event="message", at=line.wall, kind=line.kind, title=line.text, body=line.body)
-
-    def draw(self, scene: Scene, shown: float) -> None:
-        """There are no pictures here."""
 
     def end(self, account: DayAccount) -> None:
         """Seconds are facts of the simulation; money is an estimate, and its price an assumption."""

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from costguard.cli.render import COLOURS, bar, percent, sentence, spark
 from costguard.demo import story
-from costguard.demo.director import COLUMN_SECONDS, DemoLine, Scene
+from costguard.demo.director import COLUMN_SECONDS, DemoLine, Scene, Stage
 from costguard.demo.ending import hours
 from costguard.engine.words import duration, hour
 
@@ -27,7 +27,7 @@ WIDEST = 104
 """Columns at most; longer lines are hard to read."""
 
 
-class Screen:
+class Screen(Stage):
     """Draws scenes in place; lines are part of the scenes. ``paced``: as fast as a reader can follow."""
 
     def __init__(self, console: Console, *, paced: bool) -> None:
@@ -46,12 +46,6 @@ class Screen:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._live.stop()
-
-    def act(self, wall: float, act: story.Act) -> None:
-        """Acts are part of every scene."""
-
-    def line(self, line: DemoLine) -> None:
-        """Lines are part of every scene."""
 
     def draw(self, scene: Scene, shown: float) -> None:
         """Wait until it is due, then show it."""

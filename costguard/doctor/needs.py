@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 
 from costguard.config.here import SEARCHED
-from costguard.doctor.units import split_words
+from costguard.doctor.units import PREFIXES, split_words
 from costguard.files import is_gone
 
 _CREDENTIALS = ("LoadCredential", "LoadCredentialEncrypted")
@@ -18,8 +18,6 @@ _ONE_PATH = ("WorkingDirectory", "RootDirectory", "RootImage")
 _PATHS = ("ReadWritePaths", "ReadOnlyPaths", "InaccessiblePaths", "ExecPaths", "NoExecPaths", "BindPaths", "BindReadOnlyPaths")  # fmt: skip
 BESIDE = ("ExecStartPre", "ExecStartPost")
 """Programs whose failure is a failure of the start."""
-
-_PREFIXES = "@-:+!|"
 
 Settings = Mapping[str, list[str]]
 
@@ -44,7 +42,7 @@ def beside(settings: Settings) -> Iterator[tuple[str, str]]:
     """Each command line that must succeed beside the program, without its prefixes."""
     for key in BESIDE:
         for line in settings.get(key, ()):
-            bare = line.lstrip(_PREFIXES)
+            bare = line.lstrip(PREFIXES)
             if "-" not in line[: len(line) - len(bare)]:
                 yield key, bare
 

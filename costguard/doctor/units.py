@@ -31,7 +31,9 @@ _PULLS = ("Wants", "Requires", "BindsTo", "Upholds")
 _OF_UNIT = re.compile(r"Condition|Assert|(?:Wants|Requires|BindsTo|Upholds)$")
 """Directives of [Unit]; all others that are read here belong to [Service]."""
 
-_PREFIXES = "@-:+!|"
+PREFIXES = "@-:+!|"
+"""Of a command line; systemd.service(5)."""
+
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -174,7 +176,7 @@ def command(settings: Mapping[str, list[str]], variables: Mapping[str, str]) -> 
     if len(lines) != 1:
         raise UnclearError(f"it has {several(len(lines), 'ExecStart= line')}")
     line = lines[0].lstrip()
-    bare = line.lstrip(_PREFIXES)
+    bare = line.lstrip(PREFIXES)
     words: list[str] = []
     for word in split_words(bare):
         if "%" in word.replace("%%", ""):

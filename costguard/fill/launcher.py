@@ -101,8 +101,6 @@ class FillLauncher:
         self._tree.end_readers()
         return self._leaving
 
-    # -- waiting ---------------------------------------------------------------------------------------------
-
     def _start_watcher(self) -> None:
         self._tree.end_readers(self._watching.pids)
         origin = Origin(self._own.pid, self._own.born, self._own.session, self._tree.foreign)
@@ -158,8 +156,6 @@ class FillLauncher:
                 if pid == run.leader:
                     run.status = status
 
-    # -- what is seen ----------------------------------------------------------------------------------------
-
     def _see(self, view: View) -> None:
         """Take one look of the watcher, and begin what may begin."""
         if self._gpus is None and not self._choose(view):
@@ -208,8 +204,6 @@ class FillLauncher:
         self._speech.say(f"{why}; {self._how() if self._runs else 'nothing runs'}")
         for run in self._runs:
             self._end(run, yields=True)
-
-    # -- beginning -------------------------------------------------------------------------------------------
 
     def _begin(self, slot: Slot, now: float) -> None:
         """Start the work of one slot. Nothing waits for it: whatever its folder, log or program lies on, the others must yield."""
@@ -262,8 +256,6 @@ class FillLauncher:
         numbers = "-".join([str(gpu.number) if gpu.number >= 0 else gpu.uuid for gpu in gpus])
         return numbers, ",".join([gpu.uuid for gpu in gpus])
 
-    # -- a dry run -------------------------------------------------------------------------------------------
-
     def _has_problems(self, works: Sequence[tuple[Filler, Background]]) -> bool:
         """Say what would keep work from being started."""
         found = dict.fromkeys([text for filler, background in works for text in problems(filler.command, background)])
@@ -291,8 +283,6 @@ class FillLauncher:
                 f"DRY RUN: {self._what(slot)} {f'would wait: {why}' if why else then if after else 'would begin'}"
             )
         self._leaving = DONE
-
-    # -- ending ----------------------------------------------------------------------------------------------
 
     def _yield_where_due(self, now: float) -> None:
         """End what has to make room."""
@@ -355,8 +345,6 @@ class FillLauncher:
         self._speech.say(f"{what}; {again}")
         if self._slots and all(one.done for one in self._slots) and self._leaving is None:
             self._leave(DONE, "all work is done")
-
-    # -- who and where ---------------------------------------------------------------------------------------
 
     def _members(self, run: FillRun) -> list[TreeProcess]:
         """The tree of one run. Who shows no sign of being another run's belongs to it, too."""

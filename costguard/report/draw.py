@@ -68,15 +68,13 @@ class TimelineDrawing:
 
     def __init__(self, timeline: Timeline, width: float, palette: Palette) -> None:
         self.timeline, self.width, self.palette = timeline, width, palette
-        self._left = MARGIN + max([wide(text) for text in self._row_names()], default=0.0) + GAP
+        names = [*(_short(lane.label) for lane in timeline.lanes), "machine", "decision", "hold"]
+        self._left = MARGIN + max(map(wide, names)) + GAP
         self._right = width - MARGIN - wide("100 %") - GAP
         self.end = max([timeline.until, *(band.due for band in timeline.bands if band.due)])
         self._legend = self._flow(self._entries())
         self.canvas = Canvas(width, self._rows(), palette.paper, palette.ink)
         self._draw()
-
-    def _row_names(self) -> list[str]:
-        return [*(_short(lane.label) for lane in self.timeline.lanes), "machine", "decision", "hold"]
 
     def _rows(self) -> float:
         """The height of everything; sets where each row lies."""

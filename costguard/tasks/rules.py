@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from costguard.cloud.rules import Row
 from costguard.engine.observation import Device
 from costguard.engine.words import several
-from costguard.plans import VERDICTS, Plan, PlanFinding, Verdict, worst
+from costguard.plans import VERDICTS, Plan, PlanFinding, worst
 from costguard.tasks.api import Task, TaskFacts
 
 GPUS_NAMED = 8
@@ -36,9 +37,6 @@ class TaskCase(NamedTuple):
     minors: Mapping[str, int] = {}
     acting: bool = False
     ends_elsewhere: bool = False
-
-
-Found = tuple[Verdict, PlanFinding]
 
 
 def plan(action: str, case: TaskCase) -> Plan:
@@ -75,7 +73,7 @@ def _ends(case: TaskCase) -> PlanFinding:
     return PlanFinding("task_ends", text)
 
 
-def _state(case: TaskCase) -> Iterator[Found]:
+def _state(case: TaskCase) -> Iterator[Row]:
     said = f"{case.scheduler} says {case.facts.said}"
     if case.facts.state == "ended":
         yield "refuse", PlanFinding("task_ended", f"{case.task.words} has ended ({said}): nothing is left to end")
@@ -86,7 +84,7 @@ def _state(case: TaskCase) -> Iterator[Found]:
         yield "refuse", PlanFinding("task_waits", text, "start costguard in the task itself, as docs/tasks.md shows")
 
 
-def _elsewhere(case: TaskCase) -> Iterator[Found]:
+def _elsewhere(case: TaskCase) -> Iterator[Row]:
     if not case.facts.elsewhere:
         return
     text = f"{case.task.words} extends beyond what can be seen here: {case.facts.elsewhere}"
@@ -97,7 +95,7 @@ def _elsewhere(case: TaskCase) -> Iterator[Found]:
         yield "refuse", PlanFinding("task_elsewhere", f"{text}, where it may be working, so it is not ended", hint)
 
 
-def _scope(case: TaskCase) -> Iterator[Found]:
+def _scope(case: TaskCase) -> Iterator[Row]:
     """The GPUs that were judged must be the task's: with fewer its work is not seen, with more another's idleness would end it."""
     judged, given = case.judged, case.facts.gpus
     if not judged:
@@ -129,7 +127,7 @@ def _scope(case: TaskCase) -> Iterator[Found]:
         yield "refuse", PlanFinding("task_scope", f"{text}: it is not ended", _SCOPE_HINT)
 
 
-def _holders(case: TaskCase) -> Iterator[Found]:
+def _holders(case: TaskCase) -> Iterator[Row]:
     """Who holds which GPU, by the task of each process: the kernel's word beside the scheduler's."""
     judged = {device.key for device in case.judged}
     if not judged:

@@ -211,12 +211,17 @@ def check_commands(case: Case) -> None:
         return
     for verbs in case.choices:
         for tag in (False, True) if can.tags else (False,):
-            first, *rest = provider.commands(verbs, tag=tag).splitlines()
-            command, _, path = first.partition(" > ")
-            name = command.split()[2] if len(command.split()) > 2 else ""
-            assert command == policy_command(name, verbs, tag=tag), f"not the policy for {verbs}: {first}"
-            assert path.strip(), f"the policy goes nowhere: {first}"
-            assert any(path.strip() in line for line in rest), f"no command takes {path!r}"
+            _hands_over(provider.commands(verbs, tag=tag), lambda name: policy_command(name, verbs, tag=tag))  # noqa: B023 - called at once
+
+
+def _hands_over(commands: str, policy: Callable[[str], str]) -> None:
+    """The first command writes the policy, ``policy(name)``, to a file, and another one takes that."""
+    first, *rest = commands.splitlines()
+    command, _, path = first.partition(" > ")
+    name = command.split()[2] if len(command.split()) > 2 else ""
+    assert command == policy(name), f"not `{policy(name)}`: {first}"
+    assert path.strip(), f"the policy goes nowhere: {first}"
+    assert any(path.strip() in line for line in rest), f"no command takes {path!r}"
 
 
 SECRETS = ("costguard-team", "vault-1/costguard-team")
@@ -239,13 +244,9 @@ def check_secret_store(case: Case) -> None:
     assert all(right in text for right in rights) or not text, "the policy lacks a right"
     everything = provider.policy(case.verbs, tag=capabilities(provider).tags)
     assert not any(right in everything for right in rights), "the policy of the actions grants it to who did not ask"
-    first, *rest = store.commands(name).splitlines()
     if text:
-        command, _, path = first.partition(" > ")
-        known = command.split()[2] if len(command.split()) > 2 else ""
-        assert command == secret_policy_command(known, name), f"not the policy for {name}: {first}"
-        assert any(path.strip() in line for line in rest), f"no command takes {path!r}"
-    own = name.rpartition("/")[2]
+        _hands_over(store.commands(name), lambda known: secret_policy_command(known, name))
+    own, (_, *rest) = name.rpartition("/")[2], store.commands(name).splitlines()
     assert own in text or any(own in line for line in rest), "neither policy nor commands are limited to this secret"
     who = Identity(provider.name, "i", "nowhere-9", "nowhere-9z", "t", "", case.details, ())
     with _closed() as endpoint:

@@ -94,14 +94,13 @@ class Launcher:
             code = self._launch() if code is None else code
             return self._wait_anyhow() if code is None else code
         finally:
-            if self._modes is not None and (self._ending is not None or self._status_is_a_signal()):
+            signalled = self._status is not None and os.WIFSIGNALED(self._status)
+            if self._modes is not None and (self._ending is not None or signalled):
                 terminal.restore(self._modes)
             self._watching.end()
             self._tree.end_readers()
             if self._tree.folder:
                 cgroup.remove(self._tree.folder)
-
-    # -- starting --------------------------------------------------------------------------------------------
 
     def _wait_for_guard(self) -> int | None:
         """The exit code where there is no GPU to guard, or somebody ends this before the start."""
@@ -163,8 +162,6 @@ class Launcher:
         """Start the watcher again when it is time, or when it stands still."""
         go_on = "the command goes on, and its GPUs are watched anew"
         self._watching.keep(boot_clock(), self._start_watcher, lambda text: self._speech.say(f"{text}; {go_on}"))
-
-    # -- waiting ---------------------------------------------------------------------------------------------
 
     def _wait_anyhow(self) -> int:
         """A bug here must not cost the command its life: then it is waited for, and nothing more."""
@@ -229,16 +226,11 @@ class Launcher:
                 self._status = status
             self._watching.collected(pid, boot_clock())
 
-    def _status_is_a_signal(self) -> bool:
-        return self._status is not None and os.WIFSIGNALED(self._status)
-
     def _code(self) -> int:
         if self._idle:
             return self._job.idle_code
         code = os.waitstatus_to_exitcode(self._status or 0)
         return 128 - code if code < 0 else code
-
-    # -- what comes ------------------------------------------------------------------------------------------
 
     def _receive(self, received: Received) -> None:
         number = received.number

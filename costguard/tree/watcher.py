@@ -55,8 +55,6 @@ class Watcher(WatcherLoop):
         self._beat = 0.0
         self._started = self._aligned = self._counts = False
 
-    # -- what comes ------------------------------------------------------------------------------------------
-
     def hear(self, line: bytes) -> None:
         """The launcher says when it began."""
         self._launched = from_line(Launched, line).at
@@ -77,8 +75,6 @@ class Watcher(WatcherLoop):
 
     def _trouble(self, _subject: str, message: str | None) -> None:
         """The reader's side says what is wrong as a whole; here each tick looks for that itself."""
-
-    # -- what is due -----------------------------------------------------------------------------------------
 
     def turn(self) -> float:
         """Follow the tree, and ask for a reading at each beat."""
@@ -151,8 +147,6 @@ class Watcher(WatcherLoop):
         elif self._granted.doubt:
             self._speech.say(f"every GPU is watched: {self._granted.doubt}")
 
-    # -- what is told ----------------------------------------------------------------------------------------
-
     def _tell_state(self, seen: Observation, *, answered: bool) -> None:
         """Tell the launcher once whether anything can be judged, and when that changes."""
         readable = any(isinstance(reading, Known) for reading in seen.readings)
@@ -188,8 +182,6 @@ class Watcher(WatcherLoop):
             if key in granted_keys:
                 text = f"{reading.load:.0%}" if isinstance(reading, Known) else f"unknown: {reading.reason}"
                 self._speech.say(f"{called(key, self._devices)} {text}")
-
-    # -- the tree --------------------------------------------------------------------------------------------
 
     def _follow(self) -> None:
         """Follow the tree, and report at once the processes that this user cannot end."""

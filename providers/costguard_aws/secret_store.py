@@ -51,7 +51,7 @@ class SecretStore:
             return text
         if "SecretBinary" not in answer:
             raise errors.malformed("AWS", f"{_SERVICE} in {region}", trouble="unreachable", sent="no")
-        message = f"{_SERVICE} in {region} has it as bytes, not as text"
+        message = f"{_SERVICE} in {region} holds this secret as bytes, not as text"
         raise CloudError("refused", message, code="SecretBinary", hint="store the addresses as plain text")
 
     def permissions(self, name: str) -> tuple[Permission, ...]:

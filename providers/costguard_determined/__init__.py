@@ -13,6 +13,7 @@ class Determined:
 
     name = "Determined"
     tells = False  # what the watcher itself writes is in the task's log already
+    identify = staticmethod(identity.identify)
     settings = (
         Setting(
             "master",
@@ -35,10 +36,6 @@ class Determined:
     def recognises(self, place: Place) -> bool:
         """By the environment of its containers."""
         return bool(identity.named(place.environ))
-
-    def identify(self, place: Place) -> Task:
-        """The identifier that its kind of task is ended by: a trial has another one than its task."""
-        return identity.identify(place)
 
     def belongs(self, place: Place, task: Task, pid: int) -> bool | None:
         """By the allocation in its environment; without a container of its own others' processes are to be seen."""

@@ -129,7 +129,7 @@ def _text(document: Any) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        message = f"{_SERVICE} has it as bytes, not as text"
+        message = f"{_SERVICE} holds this secret as bytes, not as text"
         raise CloudError("refused", message, hint="store the addresses as plain text") from None
 
 

@@ -13,6 +13,9 @@ class Kubernetes:
 
     name = "Kubernetes"
     tells = True
+    recognises = staticmethod(identity.in_a_pod)
+    identify = staticmethod(identity.identify)
+    policy = staticmethod(permissions.role)
     settings = (
         Setting(
             "service_account",
@@ -23,14 +26,6 @@ class Kubernetes:
             "file",
         ),
     )
-
-    def recognises(self, place: Place) -> bool:
-        """By the address of the API server, which Kubernetes gives to every container."""
-        return identity.in_a_pod(place)
-
-    def identify(self, place: Place) -> Task:
-        """By the downward API, the service account's token and the control group; what is there must agree."""
-        return identity.identify(place)
 
     def belongs(self, place: Place, task: Task, pid: int) -> bool | None:
         """By the pod's id in its control group; in a pod with a view of its own nobody knows."""
@@ -46,10 +41,6 @@ class Kubernetes:
     def permissions(self) -> tuple[Permission, ...]:
         """For every kind of owner; which of them a pod needs depends on its own."""
         return tuple(Permission(right.name, right.why, right.needed) for right in permissions.RIGHTS)
-
-    def policy(self) -> str:
-        """A Role with exactly these rights, and its binding."""
-        return permissions.role()
 
     def commands(self) -> str:
         """How to apply it."""

@@ -13,6 +13,7 @@ class Slurm:
 
     name = "Slurm"
     tells = True
+    identify = staticmethod(identity.identify)
     settings = (
         Setting(
             "programs",
@@ -27,10 +28,6 @@ class Slurm:
     def recognises(self, place: Place) -> bool:
         """By the control group of this process, or by the environment that Slurm gives to a job and to its prolog."""
         return bool(identity.job_of(place.procfs, "self") or identity.named(place.environ))
-
-    def identify(self, place: Place) -> Task:
-        """Both, where both are there: they must agree."""
-        return identity.identify(place)
 
     def belongs(self, place: Place, task: Task, pid: int) -> bool | None:
         """By its control group; without such groups nobody knows."""

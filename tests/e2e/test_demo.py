@@ -14,7 +14,7 @@ import pytest
 
 from costguard.cli.invoked import as_typed
 from costguard.demo import story
-from costguard.demo.director import DemoLine, Director, Scene
+from costguard.demo.director import Director, Scene, Stage
 from costguard.demo.ending import following
 from tests.e2e.conftest import COMMAND
 from tests.e2e.terminal import Terminal
@@ -127,7 +127,7 @@ def test_the_day_is_the_same_every_time(events: list[dict[str, Any]]) -> None:
     assert [json.loads(line) for line in demo("--json").stdout.splitlines()] == events
 
 
-class Rehearsal:
+class Rehearsal(Stage):
     """A stage that shows nothing and remembers when each scene was due."""
 
     every = 1 / 12
@@ -135,12 +135,6 @@ class Rehearsal:
     def __init__(self) -> None:
         self.due: list[float] = []
         self.scenes: list[Scene] = []
-
-    def act(self, wall: float, act: story.Act) -> None:
-        pass
-
-    def line(self, line: DemoLine) -> None:
-        pass
 
     def draw(self, scene: Scene, shown: float) -> None:
         self.due.append(shown)

@@ -22,8 +22,7 @@ from costguard.cli.main import main
 from costguard.cli.render import console, show
 from costguard.cli.status_view import view
 from costguard.config.presets import PRESETS
-from costguard.demo import story
-from costguard.demo.director import DemoLine, Director, Scene
+from costguard.demo.director import DemoLine, Director, Scene, Stage
 from costguard.engine.reasons import REASONS
 from release.film import film
 
@@ -119,7 +118,7 @@ def test_the_reasons_are_those_of_the_engine() -> None:
         assert row in README, f"the table of the README lacks {row}"
 
 
-class Rehearsal:
+class Rehearsal(Stage):
     """Keeps what the agent said, and its status when three minutes of the countdown are over."""
 
     every = 0.1
@@ -128,9 +127,6 @@ class Rehearsal:
         self.said: list[str] = []
         self.status: dict[str, Any] = {}
         self.director: Director | None = None
-
-    def act(self, wall: float, act: story.Act) -> None:
-        pass
 
     def line(self, line: DemoLine) -> None:
         self.said.append(line.text)

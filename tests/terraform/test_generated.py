@@ -29,10 +29,12 @@ def takes(path: str, text: str) -> bool:
 @pytest.mark.parametrize("channel", LOCAL_CHANNELS)
 def test_a_channel_of_the_machine_is_known(channel: str) -> None:
     """It may be chosen, and a channel beyond the machine that took its name would be refused there: nothing would guard it."""
-    assert takes("notify.local", channel)
+    assert takes("notify.local", channel), (
+        f"no item of notify.local may be {channel}: see LocalChannel of config/types.py"
+    )
     names = re.search(r"!contains\((\[.*?\]), name\)", (ROOT / "terraform/aws/settings.tf").read_text(encoding="utf-8"))
     assert names
-    assert channel in json.loads(names[1])
+    assert channel in json.loads(names[1]), f"terraform/aws/settings.tf does not know {channel}: run `make docs`"
 
 
 def written(value: object) -> str:
