@@ -319,7 +319,7 @@ class Workers:
         if self._quota is None or now < self._quota.deadline:
             return
         began, left_out = self._quota.counted.began, self._quota.digest(now)
-        text = f"left out of the last hour, in which there were many messages: {left_out}; `costguard history` has all of them"
+        text = f"not sent in the last hour, which had too many messages: {left_out}; `costguard history` shows them"
         # of one hour there is one digest, whichever guard of the boot sends it
         digest = Draft(f"{self._boot}-digest{began:.0f}", "notes", facts={"text": text})
         self._redeliverer().send(digest, tuple(self._beyond), self.message, now)
