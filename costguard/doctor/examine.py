@@ -211,8 +211,8 @@ def _after_boot(agent: AgentAnswer, by: service.ServiceUnit, as_run: Loader) -> 
     if not about.get("digest"):
         text = "this user may not see whether it would start with the same actions, messages, hooks and paths"
         yield unseen(text, f"{service.AS_ROOT}, and so can the agent's user")
-        return
-    yield ok(f"it would start with the same configuration: {again.effective.get('origin') or 'the defaults'}")
+    else:
+        yield ok(f"it would start with the same configuration: {again.effective.get('origin') or 'the defaults'}")
     if again.effective["policy"]["mode"] != "live":
         live = as_run((*by.options, "--mode", "live"), by.variables)
         if live.effective is None:

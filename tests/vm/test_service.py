@@ -87,11 +87,13 @@ def test_it_is_active_and_an_ordinary_user_may_ask_and_hold(guarded: Guarded) ->
 
 def test_doctor_says_what_only_root_may_see(guarded: Guarded) -> None:
     """Who may not see all is told neither that it is guarded nor that it is not, but whom to ask."""
+    guarded.configure(LIVE.replace('mode = "live"', 'mode = "dry-run"'))  # nothing but the mode is missing
     guarded.until(lambda: guarded.status()["plans"])
     asked = {user: guarded.run("costguard", "doctor", user=user, check=False) for user in ("", "alice")}
     assert asked[""].code == 4, asked[""].output
     assert asked["alice"].code == 5, asked["alice"].output
     assert asked["alice"].output.startswith("CANNOT TELL as this user")
+    guarded.configure(CONFIGURATION)
 
 
 def test_a_warning_reaches_who_sits_at_a_console_without_an_entry_in_utmp(guarded: Guarded) -> None:

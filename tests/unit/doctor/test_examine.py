@@ -496,6 +496,18 @@ def test_what_is_missing_counts_for_more_than_what_cannot_be_seen(bench: Bench, 
     assert "has no Restart=" in report.why[0]
 
 
+def test_who_may_not_see_all_is_told_what_keeps_it_from_live_mode(bench: Bench) -> None:
+    """That is in a file that everybody may read."""
+    set_mode(bench, "dry-run")
+    set_agent(bench, digest=None)
+    whole, refuse = bench.as_run, Configuration(None, ("kill_duration: too short for live",), "")
+    bench.as_run = lambda options, environment: refuse if "live" in options else whole(options, environment)  # type: ignore[method-assign]  # another answer to the same question
+    report = bench.examine()
+    assert report.verdict == "NOT GUARDED"
+    assert "it would not start in live mode" in str(report.why)
+    assert "this user may not see whether" in str(report.why)
+
+
 def test_a_configuration_that_this_user_may_not_read_is_no_broken_one(bench: Bench) -> None:
     """Of a running agent it says nothing; its problems are no others' to correct."""
     bench.config, bench.denied = None, True
