@@ -87,18 +87,22 @@ class HookRunner(Part[ActionAnswer]):
         incident, earlier, given = core.incident, before.incident, circumstances()
         if before.signals.armed_at is None and core.signals.armed_at is not None:
             self._add(Occasion("armed", core.boot_id, given=given))
-        if core.phase == WARNING and incident is not None and (earlier is None or earlier.id != incident.id):
+        another = incident is not None and (earlier is None or earlier.id != incident.id)
+        replaced = another and before.phase == WARNING  # the next countdown may begin in the same step
+        cancelled = before.phase == WARNING and (core.phase == WATCHING or replaced)
+        if cancelled and earlier is not None:
+            self._add(Occasion("cancelled", earlier.id, earlier.id, earlier.reason, given))
+            self._add(Occasion("undo", earlier.id, earlier.id, earlier.reason, given))
+        if core.phase == WARNING and incident is not None and another:
             self._add(Occasion("warning", incident.id, incident.id, incident.reason, given))
         if before.notice.due is not None and core.notice.due is None and self._settings.get("pre_stop"):
             self._add(Occasion("undo", f"notice-{before.notice.due:.0f}", reason="interruption", given=given))
         if earlier is None or core.phase == before.phase:
             return
-        if before.phase == WARNING and core.phase == WATCHING:
-            self._add(Occasion("cancelled", earlier.id, earlier.id, earlier.reason, given))
         if before.phase in {ACTING, CONFIRMING} and core.phase == WATCHING and core.fresh_start == "resume":
             self._add(Occasion("post_boot", earlier.id, earlier.id, earlier.reason, given))
         stays = core.phase == FAILED or (core.phase == DONE and core.ending.done in {"cannot", "unknown"})
-        if stays or (before.phase == WARNING and core.phase == WATCHING):
+        if stays and not cancelled:
             self._add(Occasion("undo", earlier.id, earlier.id, earlier.reason, given))
 
     def _add(self, occasion: Occasion) -> None:

@@ -75,13 +75,13 @@ def step(state: State, event: Event, policy: Policy) -> Step:
     core = state.core
     wall = event.wall if isinstance(event, AskHold) else core.clocks.wall + event.at - core.clocks.wall_at
     turn = Turn(state, rules, event.at, wall, synced=core.clocks.synced)
-    turn.at = state.at  # only a tick moves the machine's own time
+    turn.at, turn.looked_wall = state.at, wall - (event.at - state.at)  # only a tick moves the machine's own time
     _other(turn, event)
     turn.core = turn.core._replace(unchanged_until=-NEVER)
     after = turn.state
     check(state, after, turn.effects, rules)
     # the sentence dates moments by the state's own time, which is that of the last tick
-    return Step(after, tuple(turn.effects), Sentence(after, rules, turn.wall - (event.at - after.at)))
+    return Step(after, tuple(turn.effects), Sentence(after, rules, turn.looked_wall))
 
 
 _judged: tuple[object, ...] = (None,) * 4

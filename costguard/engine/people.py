@@ -123,14 +123,13 @@ def _take_back(turn: Turn, event: AskRelease) -> tuple[Hold, ...]:
     """End the own extension of the deadline, or all; people hear when the deadline is now. Gives those that ended."""
     key, standing = holder(event.owner, event.uid), turn.deadline.extensions
     ended = tuple(one for one in standing if event.everything or one.key == key)
-    wall = turn.wall - (event.at - turn.at)  # the date of the last look, which the machine's own time is of
-    before = deadline.deadline_at(turn.situation._replace(wall=wall))
+    before = deadline.deadline_at(turn.situation)
     turn.deadline = turn.deadline._replace(extensions=tuple(one for one in standing if one not in ended))
-    situation = turn.situation._replace(wall=wall)
-    due = deadline.deadline_at(situation)
+    due = deadline.deadline_at(turn.situation)
     if due < before:
-        movable = deadline.movable_seconds(situation, event.at)
-        facts: dict[str, object] = {"owner": event.owner, "due_wall": wall + due - turn.at, "movable": movable}
+        movable = deadline.movable_seconds(turn.situation, event.at)
+        due_wall = turn.looked_wall + due - turn.at
+        facts: dict[str, object] = {"owner": event.owner, "due_wall": due_wall, "movable": movable}
         facts |= {"ended": [one.owner for one in ended], "takes_back": "warning"}
         _tell(turn, event.at, "deadline_extended", _RELEASED + key, facts, always=event.everything)
     return tuple(one for one in ended if one.until > event.at)

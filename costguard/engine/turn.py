@@ -68,7 +68,7 @@ class CorePart(Generic[Value]):
 class Turn:
     """A scratch pad for one event. It lives for one call of `step` and is never shared."""
 
-    __slots__ = ("at", "core", "effects", "gpus", "hook_works", "rules", "synced", "tracks", "wall")
+    __slots__ = ("at", "core", "effects", "gpus", "hook_works", "looked_wall", "rules", "synced", "tracks", "wall")
 
     def __init__(self, state: State, rules: Rules, at: float, wall: float, *, synced: bool | None) -> None:
         self.at = at
@@ -77,6 +77,7 @@ class Turn:
         self.core: Core = state.core
         self.rules = rules
         self.wall = wall
+        self.looked_wall = wall  # the date of ``at``, which only a look moves
         self.synced = synced
         self.hook_works = False  # whether what this tick saw may be the doing of the pre-stop hook
         self.effects: list[Effect] = []
@@ -102,7 +103,7 @@ class Turn:
     @property
     def situation(self) -> Situation:
         """What reasons are judged by."""
-        return Situation(self.state, self.rules, self.wall, self.synced)
+        return Situation(self.state, self.rules, self.looked_wall, self.synced)
 
     @property
     def live(self) -> bool:

@@ -343,6 +343,19 @@ def test_who_gets_less_than_he_asked_for_is_told() -> None:
     assert "you asked" not in extend(world, 9 * HOUR, "root", 0).message
 
 
+def test_a_lease_is_moved_from_its_own_date_however_long_ago_the_last_look_was() -> None:
+    """Between two looks it is the same date: who asks a minute after one gets no minute less."""
+    world = World(RARE, 1)
+    lease = world.wall + 4 * HOUR
+    world.policy = RARE._replace(lease_until=lease)
+    world.run(HOUR, BUSY)
+    world.now += 59.0
+    world.wall += 59.0
+    assert extend(world, 24 * HOUR).done
+    (extension,) = world.state.core.deadline.extensions
+    assert extension.wall == pytest.approx(lease + RARE.extend_max, abs=0.01)
+
+
 def test_an_extension_keeps_the_reason_that_its_user_gave() -> None:
     """Who moves it once more without one still has it; another reason takes its place."""
     world = World(RARE._replace(lifetime=3 * HOUR), 1)

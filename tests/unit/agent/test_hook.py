@@ -155,6 +155,23 @@ def test_each_step_of_an_incident_runs_its_program_once() -> None:
     assert jobs[2]["idle_seconds"] > 0.0
 
 
+def test_a_countdown_that_another_one_follows_at_once_is_taken_back_first() -> None:
+    """The guard stood still in the one of a deadline that has passed: with the look that ends it the next one begins."""
+
+    class StandsStill(Faults):
+        once = True
+
+        def take(self, subject: str, host: SimHost) -> str:
+            if self.once and host.now > 1450.0:
+                self.once = False
+                host.stall(200.0)
+            return ""
+
+    passed: dict[str, Any] = {"lifetime": 1400.0, "stop_busy": True, "kill_duration": 3600.0}
+    ran, _, _ = steps(WORK_THEN_REST, 1800.0, faults=StandsStill(), **passed)
+    assert ran[2:6] == ["warning", "cancelled", "undo", "warning"]
+
+
 def test_a_dry_run_runs_nothing() -> None:
     """Not even what only tells."""
     assert steps(WORK_THEN_REST, 3000.0, mode="dry-run")[0] == []
