@@ -25,8 +25,10 @@ class Bent(NamedTuple):
     """``often``: what every second fault is. ``in_countdown``, ``in_action``, ``in_done``: what befalls every second countdown, request, and end.
 
     ``wrong_dates``: share of boots with a wrong date. ``wrong_for``: the longest that it stays so, in seconds. ``flat``: share of these
-    on which a clock stood still for months. ``calm``: share of boots in which nothing goes wrong for a day. ``days``: of a story in which many of these have their place. ``timer``: share of boots by a timer, None as usual. ``owner_every``: mean
-    seconds between two configurations. ``steady``: no boot brings another one. ``glances``: share of forgotten machines at which somebody looks, too short to arm them.
+    on which a clock stood still for months. ``calm``: share of boots in which nothing goes wrong for a day. ``days``: of a dense life in which many of these have their place. ``timer``: share of boots by a timer, None as usual. ``owner_every``: mean
+    seconds between two configurations. ``steady``: no boot brings another one. ``glances``: share of forgotten machines at which somebody looks, too short to arm them. ``faults_every``: mean seconds between
+    faults that come by themselves, in one boot or another. ``alone``: share of the lives in which nothing else goes wrong. ``brisk``: whoever works,
+    or rests, does so for hardly longer than a decision takes.
     """
 
     often: tuple[Happening, ...] = ()
@@ -38,18 +40,23 @@ class Bent(NamedTuple):
     wrong_for: float = HOUR
     flat: float = 0.5
     calm: float = 1 / 50
-    days: float = 0.75
+    days: float = 0.2
     timer: float | None = None
     owner_every: float = 5 * HOUR
     steady: bool = False
     glances: float = 0.4
+    faults_every: tuple[float, ...] = (2400.0, 4800.0, 9600.0)
+    alone: float = 0.5
+    brisk: bool = False
 
 
 def _second_action(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
     long = ("stop", ("terminate", "shutdown"))
     first, then = rng.choice((("stop", ("shutdown",)), long, long, ("command", ("shutdown",))))
     often = rng.choice((30.0, 60.0, 120.0))  # a pause between two tries is seen where looks are closer than that
-    return {**_stops(rng, spent), "kill_action": first, "fallback": then, "interval": often}
+    always = {**_stops(rng, spent), "kill_action": first, "fallback": then, "interval": often}
+    due = {"lifetime": spent.ran + rng.uniform(0.2, 1.0) * HOUR, "stop_busy": True}
+    return {**always, **rng.choice(({}, due))}
 
 
 def _deadlines(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
@@ -60,13 +67,14 @@ def _deadlines(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
 
 
 def _budgets(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
-    one_period = rng.choice(
-        (rng.uniform(2.0, 3.0), rng.uniform(2.0, 5.5), rng.uniform(6.5, 9.0))
+    period = rng.choice((2 * HOUR, 6 * HOUR))
+    share = rng.choice(
+        (rng.uniform(0.33, 0.5), rng.uniform(0.33, 0.9), rng.uniform(1.1, 1.5))
     )  # or more than it can cost
-    budget = PRICE * (spent.billed / HOUR + one_period)
+    budget = PRICE * (spent.billed + share * period) / HOUR
     runs_on = rng.choice(({}, {"kill_action": "command", "fallback": ()}))
     always = {"price_per_hour": PRICE, "stop_busy": True, "mode": "live", "admin_hold": ""}
-    return {"budget": budget, "budget_period": 6 * HOUR, **always, **runs_on}
+    return {"budget": budget, "budget_period": period, **always, **runs_on}
 
 
 def _forgotten(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
@@ -127,6 +135,7 @@ BENTS: dict[str, Bent] = {
         wrong_dates=0.0,
         owner_every=40 * HOUR,
         steady=True,
+        days=0.5,
     ),
     "forgotten machines": Bent(
         options=_forgotten,
@@ -196,15 +205,106 @@ BENTS: dict[str, Bent] = {
         in_countdown=("out of sight",),
         owner_every=40 * HOUR,
     ),
-    "calm days": Bent(calm=0.7, days=3.0),
 }
 """By what they are about."""
 
+CALM = Bent(calm=0.7, days=1.4)
+"""Days on which nothing happens: what comes once a day is seen there."""
+
 PLAIN = Bent()
-TURNS = tuple(turn for bent in BENTS.values() for turn in (bent, PLAIN))
+TURNS = tuple(turn for bent in (*BENTS.values(), CALM) for turn in (bent, PLAIN))
 """What lives are about, in turn by their seed: half of them about everything, which notices the most kinds of bugs."""
 
 
 def bent_of(seed: int) -> Bent:
     """Of the life with this seed."""
     return TURNS[seed % len(TURNS)]
+
+
+OFTENER = (600.0, 1200.0, 2400.0)
+"""Mean seconds between faults of a dense life."""
+
+HANDFUL, FEW = 6, 3
+"""Things that a life has that is about a handful of everything, and those of them that befall countdowns."""
+
+PACES = ((20.0, 300.0), (30.0, 300.0), (60.0, 300.0), (60.0, 600.0), (120.0, 600.0), (120.0, 900.0))
+"""Interval and window of a dense life, in seconds."""
+
+
+LISTS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("", ()),
+    ("", ()),
+    ("stop", ()),
+    ("stop", ("shutdown",)),
+    ("stop", ("terminate", "shutdown")),
+    ("hibernate", ("stop",)),
+)
+"""What is done to the machine of a dense life; without a name, what its policies draw."""
+
+
+def dense(bent: Bent, dice: random.Random) -> Bent:
+    """The same for a life of some hours, in which limits are tight: budgets, windows and waits are reached within that."""
+    pace, window = dice.choice(PACES)
+    first, then = dice.choice(LISTS)
+    tight = {
+        "interval": pace,
+        "kill_duration": window,
+        "grace": dice.choice((*[60.0] * 4, 180.0, 180.0, 300.0, 1500.0)),
+        "boot_grace": dice.choice((120.0, 120.0, 600.0)),
+        "arm_duration": dice.choice((60.0, 60.0, 300.0, None)),
+        "unused_after": dice.choice((1200.0, 0.5 * HOUR, HOUR)),
+        "unknown_alarm": 600.0,
+        "hold_max": dice.choice((600.0, 1200.0, HOUR)),
+        "admin_hold": "",
+        "mode": dice.choice(("live", "live", "live", "live", "dry-run")),
+    }
+    own, does = bent.options, {"kill_action": first, "fallback": then} if first else {}
+
+    def options(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+        kept = {name: value for name, value in tight.items() if rng.random() < TIGHT}
+        return {**kept, **does, **own(rng, spent)}
+
+    return bent._replace(options=options, faults_every=OFTENER, brisk=True)
+
+
+TIGHT = 0.9
+"""Share of the limits that every configuration of a dense life keeps."""
+
+
+def both(one: Bent, other: Bent) -> Bent:
+    """A life about two things."""
+
+    def options(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+        return {**one.options(rng, spent), **other.options(rng, spent)}
+
+    return Bent(
+        often=one.often + other.often,
+        in_countdown=one.in_countdown + other.in_countdown,
+        in_action=one.in_action + other.in_action,
+        in_done=one.in_done + other.in_done,
+        options=options,
+        wrong_dates=max(one.wrong_dates, other.wrong_dates),
+        wrong_for=max(one.wrong_for, other.wrong_for),
+        flat=max(one.flat, other.flat),
+        calm=0.0,
+        days=max(one.days, other.days),
+        timer=one.timer if one.timer is not None else other.timer,
+        owner_every=min(one.owner_every, other.owner_every),
+        steady=one.steady or other.steady,
+        glances=max(one.glances, other.glances),
+    )
+
+
+def drawn(dice: random.Random) -> Bent:
+    """A handful of everything that other lives are about, and no more (swarm testing)."""
+    others = [*BENTS.values()]
+    options = dice.choice((_any, *[other.options for other in others]))
+    often = sorted({happening for other in others for happening in other.often}, key=str)
+    countdown = sorted({happening for other in others for happening in other.in_countdown}, key=str)
+    return Bent(
+        often=tuple(dice.sample(often, HANDFUL)),
+        in_countdown=tuple(dice.sample(countdown, FEW)),
+        options=options,
+        calm=0.0,
+        alone=0.3,
+    )

@@ -60,6 +60,7 @@ class Dues:
         self._moved = False  # the alarm under way is of another policy
         self._unchecked_told = -NEVER
         self._written = -NEVER  # they were, or that was tried
+        self._beat = -NEVER  # the last sign of life
         self._writes: float | None = None  # commitments are to be on the disk, since the last try
 
     # -- what happened ---------------------------------------------------------------------------------------
@@ -129,6 +130,10 @@ class Dues:
         if kind in {"done", "would_act", "cannot", "outcome_unknown", "failed", "reminder"}:
             self._latch_loud = self._latch_loud if kind == "reminder" else False
 
+    def beats(self) -> None:
+        """A sign of life is sent."""
+        self._beat = self._judge.at
+
     def writes(self) -> None:
         """Commitments begin to be written."""
         self._writes = self._written = self._judge.at
@@ -185,6 +190,7 @@ class Dues:
             judge.breaks(f"I8: commitments failed to be written {at - tried:.0f} s ago, and it is not tried again")
         self._kept_up()
         self._alarm()
+        self._signs_of_life()
         self._checks()
         self._leaks()
 
@@ -196,6 +202,16 @@ class Dues:
         limit = (COUNTED_EVERY if counts else COMMITTED_EVERY) + WRITTEN_WITHIN + 2 * law.interval + LATE
         if self._writes is None and at - since > limit and not judge.story.host.undead:
             judge.breaks(f"I8: running time was not stored for {at - since:.0f} s")
+
+    def _signs_of_life(self) -> None:
+        """Whoever watches from outside hears from a guard whose reader answers."""
+        judge, at = self._judge, self._judge.at
+        every = (judge.story.ruled.get("heartbeat") or {}).get("every")
+        silent = judge.story.troubles.failed_last("nvml", "cloud", "spawn:nvml", "spawn:cloud", "beat", "send")
+        disturbed = max(judge.guard_at, judge.began, judge.stalled, judge.ruled_at, judge.hazy_at, self._waited)
+        since = max(self._beat, disturbed, silent)
+        if every and at - since > 2 * every + 4 * judge.law.interval + LATE:
+            judge.breaks(f"no sign of life for {at - since:.0f} s")
 
     def _due(self, name: str, why: str, within: float) -> None:
         if not why:

@@ -40,6 +40,11 @@ class Extensions:
 
     # -- when the deadline is --------------------------------------------------------------------------------
 
+    @property
+    def soonest(self) -> float:
+        """When a deadline may come at the earliest."""
+        return max(self.surely, self._soonest_limit())
+
     def _soonest_limit(self) -> float:
         """When the first limit is reached at the earliest."""
         judge, law = self._judge, self._judge.law

@@ -200,7 +200,9 @@ class Rest:
 
     def restarted(self, saved: float) -> None:
         """Another guard goes on, with what was saved at that moment."""
-        self._known = [min(known, saved) for known in self._known]
+        known = zip(self._known, self._hidden, strict=True)
+        # that evidence reaches over a hole and a restart is expected of nobody
+        self._known = [-NEVER if hidden else min(one, saved) for one, hidden in known]
         self._mean = self.loud = self.blind = self.all_known = None
         self._again = True
 

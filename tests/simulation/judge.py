@@ -14,13 +14,15 @@ from costguard.host.ports import Instant
 from costguard.testing.simhost import Watch
 from costguard.testing.simmachine import IDLE_LOAD
 from tests.simulation import rules
+from tests.simulation.claims import Claims
 from tests.simulation.dues import Dues
 from tests.simulation.extended import Extensions
-from tests.simulation.facts import BLINK, Arming, Look, Rest, Sights
+from tests.simulation.facts import BLINK, SETTLED, Arming, Look, Rest, Sights
 from tests.simulation.held import EXACT, Holds
 from tests.simulation.incidents import Incidents
 from tests.simulation.letters import Letters
 from tests.simulation.processes import Processes
+from tests.simulation.steps import Steps
 from tests.simulation.tags import asked_by, wanted_by
 from tests.simulation.terms import LONG, MACHINE, NEVER, Seen, Terms, is_loud, terms
 from tests.simulation.tidings import Tidings, due_again
@@ -128,6 +130,7 @@ class Judge(Watch):
         self.latched_by_plan = False  # *cannot* was told because a plan was refused
         self.stops: list[float] = []  # own stops that ended this machine, with no work since
         self.tried_stops: list[float] = []  # requests to, perhaps in vain
+        self._forgiven_stops: tuple[float, list[float]] = (-NEVER, [])  # when work was seen after which of them
         self._in_vain: set[str] = set()  # attempts of which the guard hears with this look that they certainly failed
         self.requests: list[tuple[float, str]] = []  # to end this machine: when, and which attempt
         self.killed = -NEVER  # the guard was
@@ -147,6 +150,7 @@ class Judge(Watch):
         self.asks = False
         self.taken: list[tuple[float, float]] = []  # the guard knows for sure from then on, and heeds it until then
         self.noticed_until = -NEVER
+        self.shown_at = -NEVER  # the cloud announced anything at all
         self._noticed: dict[str, float] = {}  # what this guard was told of, and when it comes
         self._shown: dict[str, tuple[float, float]] = {}  # when it was first and last shown to this guard
         # a person's stop
@@ -163,6 +167,8 @@ class Judge(Watch):
         self.dues = Dues(self)
         self.tidings, self.letters, self.wishes = Tidings(self), Letters(self), Wishes(self)
         self.incidents, self.processes = Incidents(self), Processes(self)
+        self.claims, self.steps = Claims(self), Steps(self)
+        self._plans: dict[str, str] = {}  # what this guard heard of the plan of an action last, under these rules
         self.vetoed: set[str] = set()  # incidents of which this guard knows that a plan was refused
         self.ever_vetoed: set[str] = set()  # and those of which any guard did
 
@@ -243,6 +249,9 @@ class Judge(Watch):
             self.period = None
             self.stops.clear()
             self.tried_stops.clear()
+        elif self.stored_of <= self._forgiven_stops[0]:  # nobody had time to write that down
+            self.tried_stops = [*self._forgiven_stops[1], *self.tried_stops]
+        self._forgiven_stops = (-NEVER, [])
         self.wanted, self.asks, self.hatch_since, self._unsaved_tags = {}, False, NEVER, None
         self.taken.clear()
         self.noticed_until = -NEVER
@@ -306,6 +315,7 @@ class Judge(Watch):
 
     def resumed(self) -> None:
         """The machine wakes up: that counts as a start."""
+        open_still = self._is_open()
         self._asleep_with = 0.0 if self.arming.surely else self._unused_so_far()
         self.slept_at, self.began = self.ticks[-1] if self.ticks else self.began, self.at
         self.ruled_at = self.at
@@ -318,7 +328,15 @@ class Judge(Watch):
         self._kept = None  # what was seen before the sleep is of no window any more
         self.begin_again()
         self.tidings.disturbed()
+        if open_still:
+            self.tidings.owes("came_back")
+        self.steps.disturbed()
         self.dues.slept()
+
+    def _is_open(self) -> bool:
+        """Whether an incident is certainly under way of which people were warned."""
+        warned = self.stage == "warned" and bool(self.warned.get(self.incident)) and self.reason != "person"
+        return warned and not self.drowsy and self.at > max(self.stalled, self.stage_at + 10.0)
 
     def stalls(self, seconds: float) -> None:
         """The guard gets no CPU for so long."""
@@ -356,6 +374,8 @@ class Judge(Watch):
         self.sights.listed.clear()
         self.dues.checks_anew()
         self.tidings.disturbed()
+        self.steps.disturbed()
+        self._plans.clear()
         self.wishes.disturbed()
         self.incidents.begins()
         self.processes.begins()
@@ -369,6 +389,7 @@ class Judge(Watch):
         self.may_wish = None
         self._keep_wish()
         start = self.story.world.start()
+        self.claims.begins(fresh=start.state is None)
         if start.state is None:
             self.story.ruled = self.story.config
             if self.ticks:  # a boot begins with none
@@ -395,6 +416,7 @@ class Judge(Watch):
 
     def guard_ends(self) -> None:
         """A guard ended as it was told to: for how long the machine has run stands in what it leaves (I8)."""
+        self.tidings.leaves()
         kept = self._commitments()
         if self.drowsy or self.at <= self.stalled or self.story.troubles.unstored or not kept:
             return
@@ -484,6 +506,8 @@ class Judge(Watch):
         self.begin_again()
         self.carried = self.carried_sure = 0.0
         self.tidings.disturbed()
+        self.steps.disturbed()
+        self._plans.clear()
         self.arming.again()
         self.dues.ruled_anew()
         self.dues.checks_anew()
@@ -537,6 +561,7 @@ class Judge(Watch):
                     wish = self.may_wish
                     self._ruled_anew()
                     self.may_wish = wish
+        self.shown_at = at if answer["notices"] else self.shown_at
         for name, kind, due_in, _ in answer["notices"]:
             due = at + (30.0 if due_in is None else due_in)
             if kind != "rebalance" and due <= at + SOON:
@@ -583,6 +608,7 @@ class Judge(Watch):
         at, look, kept = self.at, self._look, self._kept
         self._look = self._kept = None
         self.processes.tick()
+        self.steps.tick()
         self.wishes.tick()
         self._forget_vain_ones()
         if now.synced is False:
@@ -608,16 +634,14 @@ class Judge(Watch):
         since, unread, self.unread = at - (self.ticks[-1] if self.ticks else self.guard_at), self.unread, set()
         surely = tuple(None if gpu in unread and one and one[2] < since else one for gpu, one in enumerate(seen))
         armed = self.arming.maybe, self.arming.surely
+        if self.story.machine.hooked(at - self.law.interval - SETTLED, at):
+            self.arming.restarted()  # the guard may take that load for the hook's
         if kept is not None and not doubtful:
             self.arming.tick(kept.at, kept.seen, self.law, sure=True)
             self.rest.tick(kept.at, kept.seen, self.law, kept.seen, self.sights.there(self.law))
             self.ticks.append(kept.at)
         self.arming.tick(at, look.seen if look is not None else seen, self.law, sure=not doubtful)
-        if self.arming.maybe > armed[0]:  # the machine counts as working
-            self.stops.clear()
-            self.holds.forgive(sure=False)
-        if self.arming.surely > armed[1]:  # a request of this very tick came after that
-            self.tried_stops = [stop for stop in self.tried_stops if stop > at - 1.0]
+        self._armed(armed)
         given = surely if look is None else look.seen
         self.rest.tick(at, self._with_counters(surely), self.law, given, self.sights.there(self.law))
         self._forgive(at)
@@ -628,6 +652,20 @@ class Judge(Watch):
         self.ticks.append(at)
         if len(self.ticks) > 800:
             del self.ticks[:400]
+
+    def _armed(self, before: tuple[bool, bool]) -> None:
+        """The machine counts as working, perhaps or surely."""
+        if self.arming.maybe > before[0]:
+            self.stops.clear()
+            self.holds.forgive(sure=False)
+        if self.arming.surely > before[1]:  # a request of this very tick came after that
+            self._forget_stops(self.at - 1.0)
+
+    def _forget_stops(self, until: float) -> None:
+        """Work was seen: earlier stops count no more (I9), once that is on the disk."""
+        if gone := [stop for stop in self.tried_stops if stop <= until]:
+            self._forgiven_stops = (self.at, gone)
+        self.tried_stops = [stop for stop in self.tried_stops if stop > until]
 
     def _forget_vain_ones(self) -> None:
         """What certainly failed is no stop (I9)."""
@@ -692,7 +730,7 @@ class Judge(Watch):
             self.holds.forgive(sure=False)
         if self.rest.loud is not None and at - self.rest.loud >= 60.0 + self.law.interval:
             self.holds.forgive(sure=True)
-            self.tried_stops = [stop for stop in self.tried_stops if stop > at - 1.0]
+            self._forget_stops(at - 1.0)
 
     def _sees_a_hook(self, law: Terms) -> bool:
         """Whether the last answer shows the load of the pre-stop hook."""
@@ -745,12 +783,19 @@ class Judge(Watch):
         if program == "notify":
             message = job["message"]
             if message["kind"] != "notes":  # of itself, and of no decision
+                self.claims.told(now, message)
                 self._tells(now, message["kind"], message["facts"], job)
         elif program == "act":
             self._works(job)
         elif program == "persist":
             self.dues.writes()
-        elif program == "beat" and (not self.sights.looks or self.at - self.sights.looks[-1].at > self._answers_within):
+        elif program == "beat":
+            self._beats()
+
+    def _beats(self) -> None:
+        """A sign of life for the outside."""
+        self.dues.beats()
+        if not self.sights.looks or self.at - self.sights.looks[-1].at > self._answers_within:
             self.breaks("a sign of life, and the reader did not answer")
 
     @property
@@ -774,6 +819,7 @@ class Judge(Watch):
         elif kind in TOLD:
             TOLD[kind](self, facts)
         self.tidings.told(kind, facts)
+        self.steps.told(kind, facts)
         self._follow(kind, facts)
         if kind in WISH_ENDS:
             self.wish = None
@@ -833,8 +879,10 @@ class Judge(Watch):
         elif job["job"] == "confirm":
             self.asked_about.add(job["attempt"])
             self._asked_at = self.at
+        elif job["job"] == "hook":
+            self.steps.begins(job)
         elif job["job"] == "act":
-            rules.prepares(self, job["incident"], action)
+            rules.prepares(self, job["incident"], action, job["reason"])
             self.prepared[job["incident"], action] += 1
         if self._catches_up():
             return
@@ -854,6 +902,10 @@ class Judge(Watch):
             self.tidings.owes("preflight_refused")
         if verdict == "refuse" and job["job"] == "act":
             self._vetoes(job["incident"])
+        if job["job"] == "plan":
+            if verdict != "refuse" and self._plans.get(job["action"]) == "refuse":
+                self.tidings.owes("preflight_passed")
+            self._plans[job["action"]] = verdict
         self.refused[job["action"]] = verdict
         elsewhere = all(self.refused.get(action) in {"refuse", "another"} for action in self.law.actions)
         self.ever_refused |= verdict == "refuse" or elsewhere
@@ -891,8 +943,15 @@ class Judge(Watch):
 
     def answered(self, now: Instant, client: int, answer: bytes) -> None:
         """A person got an answer."""
-        done = json.loads(answer).get("done") is True
         kind, uid, seconds = self.asked.pop(client, ("", 0, 0.0))
+        if kind == "status":
+            self.claims.status(json.loads(answer))
+        else:
+            self._answers(kind, uid, seconds, answer)
+
+    def _answers(self, kind: str, uid: int, seconds: float, answer: bytes) -> None:
+        """What became of a wish."""
+        done = json.loads(answer).get("done") is True
         self.story.note(f"answer: {answer[:160].decode()}")
         if not done:
             self._denied(kind, uid, seconds)

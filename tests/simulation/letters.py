@@ -11,6 +11,7 @@ DAY = 86400.0
 NAPS = 2 * 3600.0
 """Seconds before its end in which a machine may have slept."""
 
+CENT = 0.01
 EXACT = 2.5
 """Seconds by which a time in a message may be off."""
 
@@ -50,6 +51,8 @@ class Letters:
             self._warning(now, facts)
         elif kind == "held":
             self._near(kind, "hold_until_wall", facts, now.wall + facts["hold_seconds"])
+        elif kind == "countdown":
+            self._countdown(facts)
         elif kind in PRICED:
             self._money(kind, PRICED[kind], facts)
         elif kind == "outcome_unknown":
@@ -102,6 +105,13 @@ class Letters:
         window = judge.law.unused if facts["reason"] == "unused" else judge.law.window
         if facts["window"] != window:
             self._false("warning", "window", facts, window)
+
+    def _countdown(self, facts: dict[str, Any]) -> None:
+        """How much of it is left: no less than was promised."""
+        judge = self._judge
+        told = judge.warned.get(facts["incident"])
+        if told and facts["due_in_seconds"] < (left := told[0] + judge.law.grace - judge.at) - EXACT:
+            self._false("countdown", "due_in_seconds", facts, left)
 
     def _money(self, kind: str, seconds: str, facts: dict[str, Any]) -> None:
         price = self._judge.story.ruled["policy"]["price_per_hour"]
@@ -161,6 +171,11 @@ class Letters:
         doubted = max(judge.jumped, judge.doubted)
         if facts["off_seconds"] is None and judge.stored_dated and self._dated() and doubted < judge.stored_of:
             self._false("closed", "off_seconds", facts, off)
+        price, limit = (judge.story.ruled["policy"][name] for name in ("price_per_hour", "saving_limit"))
+        lasted = facts["off_seconds"] if limit is None else min(facts["off_seconds"] or 0.0, limit)
+        saved = None if price is None or facts["off_seconds"] is None else lasted / 3600.0 * price
+        if (facts["saved"] is None) != (saved is None) or abs((facts["saved"] or 0.0) - (saved or 0.0)) > CENT:
+            self._false("closed", "saved", facts, saved)
         if facts["off_seconds"] is None or judge.jumped > judge.off_at - DAY or not self._dated():
             return
         if not off - EXACT <= facts["off_seconds"] <= off + max(0.0, unknown) + judge.at - judge.began + 120.0:

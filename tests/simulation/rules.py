@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 from costguard.host.ports import Instant
 from tests.simulation.facts import BLINK
 from tests.simulation.terms import CLOUD, MACHINE, NEVER
+from tests.simulation.tidings import AHEAD
 
 if TYPE_CHECKING:
     from tests.simulation.judge import Judge
@@ -33,6 +34,9 @@ HUNG = 1500.0
 
 LEAD = 60.0
 """A worker waits for its release when looks are no further apart than this."""
+
+LONG_COUNTDOWN, REMINDERS = 1200.0, 2
+"""Seconds from which on people are reminded of a countdown, and how often."""
 
 REST = 300.0
 """Seconds of quiet before a deadline that has passed goes by it."""
@@ -111,11 +115,30 @@ def _deadline(judge: "Judge", now: Instant, at: float) -> None:
     spent = ran - (judge.budget_from or 0.0)
     if ran < law.lifetime - law.interval and spent < law.budget - law.interval and not dated:
         judge.breaks("a deadline that has not passed")
+    if decided_now(judge, at):
+        _foretold(judge)
     if law.stop_busy:
         return
     rest = min(REST, law.window) if judge.stage != "warned" else 0.0
     for gpu in law.judged:
         _rested(judge, gpu, at, rest)
+
+
+def decided_now(judge: "Judge", at: float) -> bool:
+    """Whether a warning begins with this look, and nothing has disturbed the guard for long."""
+    long = AHEAD + 2 * judge.law.interval
+    begun = max(judge.ruled_at, judge.guard_at, judge.stage_at, judge.stalled, judge.began, judge.graced_at)
+    return at == judge.at and judge.stage == "watching" and at - begun > long
+
+
+def _foretold(judge: "Judge") -> None:
+    """A deadline is told ahead."""
+    law, at = judge.law, judge.at
+    moved = judge.extensions.latest > -NEVER
+    over = judge.ran + judge.awake() - law.lifetime
+    now = 0.0 <= over < 3 * law.interval and law.budget == law.lease == NEVER
+    if now and not moved and not judge.tidings.told_ahead():
+        judge.breaks(f"a deadline comes, and nobody was told in the {AHEAD:.0f} s before ({at - judge.ruled_at:.0f} s)")
 
 
 def _rested(judge: "Judge", gpu: int, at: float, rest: float) -> None:
@@ -217,6 +240,8 @@ def goes(judge: "Judge", now: Instant, job: dict[str, Any]) -> None:
         judge.breaks("a refusal is a veto, and the next action of the list went out")
     _once(judge, action, incident, at)
     _freshly(judge, incident, action, job["reason"])
+    _in_turn(judge, incident, action)
+    _reminded(judge, incident, job["reason"])
     acts(judge, now, action, incident, job["reason"])
     again = any(key[0] == incident for key in judge.gone)
     recent = [stop for stop in judge.stops if at - stop < DAY and judge.jumped < judge.undated.get(stop, (stop,))[0]]
@@ -272,8 +297,34 @@ def _not_too_soon(judge: "Judge", incident: str, action: str) -> None:
             judge.breaks(f"{done} failed for certain and was tried {judge.prepared[incident, done]} times only")
 
 
-def prepares(judge: "Judge", incident: str, action: str) -> None:
-    """What certainly failed is decided again after a pause that grows."""
+def _reminded(judge: "Judge", incident: str, reason: str) -> None:
+    """A long countdown is told again at its half and in its last minute."""
+    told = judge.warned.get(incident, ())
+    if reason == "person" or len(told) != 1 or judge.law.grace < LONG_COUNTDOWN or judge.troubled(told[0] - ANEW):
+        return
+    again = any(key[0] == incident for key in judge.gone)
+    if not again and judge.tidings.reminded(told[0]) < REMINDERS:
+        judge.breaks(f"people heard {judge.tidings.reminded(told[0])} times of a countdown of {judge.law.grace:.0f} s")
+
+
+def _in_turn(judge: "Judge", incident: str, action: str) -> None:
+    """Down the list nothing is left out that could be tried."""
+    if action not in judge.law.actions:
+        return
+    for before in judge.law.actions[: judge.law.actions.index(action)]:
+        passed_over = not judge.prepared[incident, before] and judge.refused.get(before) != "another"
+        if passed_over and judge.ruled_at < judge.stage_at - 1.0 and not judge.troubled(judge.stage_at - ANEW):
+            judge.breaks(f"{action} goes out, and {before} was not tried")
+
+
+def prepares(judge: "Judge", incident: str, action: str, reason: str) -> None:
+    """Work is saved in the last minute of a countdown; what certainly failed is decided again after a pause that grows."""
+    told, tried = judge.warned.get(incident, ()), judge.tried.get(incident, ())
+    if reason != "person" and len(tried) < ATTEMPTS and judge.at > judge.stalled:
+        if not told:
+            judge.breaks(f"a worker is made ready for {action}, and nobody was warned")
+        elif judge.at < told[0] + judge.law.grace - LEAD - 1.0:
+            judge.breaks(f"a worker is made ready {told[0] + judge.law.grace - judge.at:.0f} s before it is time")
     same = judge.gone.get((incident, action), [])
     results = judge.story.world.results
     if not same or any(results.get(attempt, {}).get("status") != "failed" for _, attempt in same):

@@ -21,14 +21,18 @@ from tests.simulation.terms import NEVER
 from tests.simulation.troubles import OPERATIONS, USER, Troubles, befalls, happens, strike
 
 DAY = 86400.0
-FAULTS_EVERY = (2400.0, 4800.0, 9600.0)
-"""Mean seconds between faults that come by themselves, in one boot or another; more come with phases that are rare."""
-
 CALM_FOR = 1.1 * DAY
 """Seconds after which somebody switches a machine off again that nobody touched: what comes once a day is seen there."""
 
-ALONE, WEEK = 0.5, 7.0
-"""Share of the lives with a bent that are about nothing else; a life of more days meets everything."""
+WEEK = 7.0
+"""A life of more days than that meets everything."""
+
+HOLDS = (600, 600, 1800, 1800, 3600, 7200, 90000)
+SHORT_HOLDS = (300, 300, 300, 600, 600, 900, 3600)
+"""Seconds for which people hold a machine; in a brisk life the machine has soon something to decide again."""
+
+ASKED_EVERY = 700.0
+"""Seconds after which somebody asks how a brisk machine stands."""
 
 RECORDED = 0.2
 """Share of guards that write a history, which decides nothing and takes a fifth of the time."""
@@ -100,13 +104,13 @@ class Story:
         self.rng = random.Random(seed)
         gpus = self.rng.choice((1, 2, 2, 3))
         self.money = self.rng.random() < 0.6
-        self.bent = bent or bent_of(seed)
-        self.alone = self.bent is not PLAIN and days <= WEEK and self.rng.random() < ALONE  # nothing else goes wrong
+        self.bent, self.given = bent or bent_of(seed), bent is not None
+        may_be = self.bent is not PLAIN and days <= WEEK
+        self.alone = may_be and self.rng.random() < self.bent.alone  # nothing else goes wrong
         self.config = self._policy(Spent())
         self.ruled = self.config  # under which the guard works
-        self.machine = Machine(
-            gpus, script(self.rng, gpus, lambda: self.config["policy"]), ring=RING, counters=self.rng.random() < 0.5
-        )
+        phases = script(self.rng, gpus, lambda: self.config["policy"], brisk=self.bent.brisk)
+        self.machine = Machine(gpus, phases, ring=RING, counters=self.rng.random() < 0.5)
         self.world = Surroundings(self.machine, seed=seed + 1, tell=self._shuts_down)
         self.log: deque[str] = deque(maxlen=60)
         self.damage: Callable[[], object] | None = None
@@ -279,7 +283,8 @@ class Story:
 
     def _next_act(self) -> None:
         """Who starts the machine: its owner, to work; a timer, over and over; or somebody who has other plans for it."""
-        self.machine.cut(self.world.now, Phase(self.rng.uniform(60.0, 900.0), 0.002, "boot"))
+        longest = 200.0 if self.bent.brisk else 900.0
+        self.machine.cut(self.world.now, Phase(self.rng.uniform(60.0, longest), 0.002, "boot"))
         choice = self.rng.random()
         usual = 0.85 if self.timer else 0.25
         before, self.timer = self.timer, choice < (usual if self.bent.timer is None else self.bent.timer)
@@ -337,7 +342,8 @@ class Story:
     # -- faults ----------------------------------------------------------------------------------------------
 
     def _plan_faults(self) -> None:
-        every, boot = FAULTS_EVERY[-1] if self.timer else self.rng.choice(FAULTS_EVERY), self.world.boots
+        means, boot = self.bent.faults_every, self.world.boots
+        every = means[-1] if self.timer else self.rng.choice(means)
         if self.calm:
             self.world.after(CALM_FOR, self.world.power_off)
             return
@@ -356,6 +362,8 @@ class Story:
             if getattr(self, "host", None) is not None and self.host.alive:
                 self.edited() if self.rng.random() < 0.3 else self.reload(self.rng)
 
+        if self.bent.brisk:
+            self._asks(boot)
         self.world.after(self.rng.expovariate(1 / every), fault)
         if (
             not self.alone and self._has_deadline() and self.rng.random() < 0.5
@@ -364,13 +372,21 @@ class Story:
         if not self.timer:
             self.world.after(self.rng.expovariate(1 / self.bent.owner_every), owner)
 
+    def _asks(self, boot: int) -> None:
+        """Somebody asks now and then how it stands, as long as this boot lasts."""
+        if self.world.boots != boot:
+            return
+        self.world.after(ASKED_EVERY, lambda: self._asks(boot))
+        if getattr(self, "host", None) is not None and self.host.alive:
+            self.ask({"command": "status"}, "status", uid=USER)
+
     def look_around(self) -> None:
         """The guard waits: a phase that began just now draws trouble."""
         phase = self.phase
         if phase != self._last_phase:
             self._last_phase = phase
             self._entered(phase)
-            if phase == "DONE" and not self.bent.in_done and self.rng.random() < ENLIVENED:
+            if phase == "DONE" and (self.bent.brisk or not self.bent.in_done) and self.rng.random() < ENLIVENED:
                 self._enliven()
 
     def _enliven(self) -> None:
@@ -381,7 +397,7 @@ class Story:
             if self.world.boots == boot and self.phase == "DONE":
                 self.machine.cut(self.world.now)
 
-        self.world.after(self.rng.uniform(120.0, 1200.0), work)
+        self.world.after(self.rng.uniform(120.0, 400.0 if self.bent.brisk else 1200.0), work)
 
     def released(self, action: str) -> None:
         """A request goes out: now and then the guard is killed in that very moment."""
@@ -421,7 +437,7 @@ class Story:
         bent, in_action = self.bent, self.bent.in_action
         of_phase = {"WARNING": bent.in_countdown, "ACTING": in_action, "CONFIRMING": in_action, "DONE": bent.in_done}
         happenings = of_phase.get(phase)
-        if happenings and self.rng.random() < 0.5:
+        if happenings and self.rng.random() < (0.7 if self.bent.brisk else 0.5):
             what, within = self.rng.choice(happenings), 0.8 * (spread or AFTER_THE_END)
             self.world.after(self.rng.uniform(0.0, within), lambda: befalls(self, self.rng, what))
 
@@ -497,11 +513,12 @@ class Story:
         client = self.host.request(uid, asked)
         if kind:
             self.judge.asked[client] = (kind, uid, seconds)
-            self.judge.holds.asked(uid)
+            if kind != "status":
+                self.judge.holds.asked(uid)
 
     def hold(self, rng: random.Random, uid: int | None = None) -> None:
         """A person postpones."""
-        seconds = rng.choice((600, 600, 1800, 1800, 3600, 7200, 90000))
+        seconds = rng.choice(SHORT_HOLDS if self.bent.brisk else HOLDS)
         self.ask({"command": "hold", "seconds": seconds, "reason": "a run"}, "hold", float(seconds), uid=uid)
 
     def extend(self, rng: random.Random, uid: int | None = None) -> None:
@@ -530,6 +547,8 @@ class Story:
     def _epilogue(self) -> str:
         lines = list(self.log)[-40:]
         again = f"python -m tests.simulation --seed {self.seed} --days {self.days:g} --verbose"
+        if self.given:
+            again = f"python -m tests.simulation.programme --life {self.seed}"
         policy_now = {k: v for k, v in self.config["policy"].items() if v not in (None, "", ())}
         return "\n".join(["", *lines, f"policy: {policy_now}", f"seed {self.seed}; again: {again}"])
 

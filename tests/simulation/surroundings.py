@@ -75,14 +75,30 @@ class Rhythm:
         return lost or {self.rng.randrange(self.gpus): "NVML 15: GPU is lost"}
 
 
-def script(rng: random.Random, gpus: int, policy: Callable[[], Mapping[str, Any]]) -> Iterator[Phase]:
-    """Jobs, sessions of people, idle spans, single bursts, broken GPUs; for ever. Nobody works right after a boot."""
+BRISK = 0.8
+"""Share of the phases of a brisk life that last no longer than a decision needs."""
+
+
+def script(
+    rng: random.Random, gpus: int, policy: Callable[[], Mapping[str, Any]], *, brisk: bool = False
+) -> Iterator[Phase]:
+    """Jobs, sessions of people, idle spans, single bursts, broken GPUs; for ever. Nobody works right after a boot.
+
+    ``brisk``: most phases are over once all has come of them that can.
+    """
+    rhythm = Rhythm(rng, gpus, policy)
+    for phase in _phases(rng, rhythm):
+        enough = 1.2 * rhythm.window + rhythm.grace + 3 * MINUTE
+        long = brisk and phase.seconds > enough and rng.random() < BRISK
+        yield phase._replace(seconds=enough * rng.uniform(0.8, 1.2)) if long else phase
+
+
+def _phases(rng: random.Random, rhythm: Rhythm) -> Iterator[Phase]:
     yield Phase(rng.uniform(MINUTE, 15 * MINUTE), QUIET, "boot")
     makers = (
         _job, _job, _session, _idle, _blip, _twice, _filled, _filled, _burst, _burst, _signs, _signs, _broken, _broken, _flaps,
         _flaps,
     )  # fmt: skip
-    rhythm = Rhythm(rng, gpus, policy)
     while True:
         if rng.random() < 0.2:
             rhythm.loads = rng.choice(MOODS)
@@ -228,6 +244,9 @@ ACTIONS = (
     ("end_process", ()),
 )
 
+STEPS = ("warning", "cancelled", "undo")
+"""At which an owner who saves work has a program run as well."""
+
 PICKED = (*[()] * 9, ("0",), ("0",), ("0",), ("GPU-00000000",), ("GPU-00000000",), ("0", "7"))
 
 
@@ -275,6 +294,6 @@ def policy(
     if rng.random() < 0.25:
         made["heartbeat"] = {"every": 600, "url": "https://watch.example/beat"}
     if rng.random() < 0.6:
-        made["hooks"] = {"pre_stop": ["save"], "timeout": 20}
+        made["hooks"] = {"pre_stop": ["save"], "timeout": 20, **{step: ["tell"] for step in STEPS}}
     made["notify"] = {**made["notify"], "local": rng.choice((["wall"], ["wall", "mail"]))}
     return made | rented if rng.random() < 0.65 else made

@@ -1,7 +1,7 @@
 """Machines with at least twenty faults a day: no rule of the design is broken, every fault is met in its phases.
 
-A change is checked with some weeks, in which a judge notices a bug of any kind that we could think of (`planted.toml`)
-within days; the year comes when it is drawn, and with `make thorough`.
+A change is checked with some weeks, and with the ten crowded days of `programme`, in which a judge notices a bug of nearly any kind that we
+could think of (`planted.toml`); the year comes when it is drawn, and with `make thorough`.
 """
 
 from collections.abc import Sequence
@@ -17,8 +17,8 @@ STORIES, DAYS = 8, 46.0
 LIVES = 96
 """Further lives of some days, at most, until every fault was met in its phases."""
 
-WEEKS = (25, 2.4)
-"""Sixty days: so many machines, and the days of each: what a commit is checked with."""
+WEEKS = (10, 2.4)
+"""So many machines, and the days of each: with the ten crowded days of `programme`, what a commit is checked with."""
 
 DECIDED = frozenset({"warning", "cancelled", "unknown_alarm", "held", "deadline_passed"})
 """What shows that a guard had something to decide: a day without is none."""

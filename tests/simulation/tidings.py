@@ -13,6 +13,9 @@ DAY = 86400.0
 BAD = frozenset(("cannot", "outcome_unknown", "failed"))
 """Ends that somebody has to look after."""
 
+AHEAD = 3900.0
+"""Seconds before a deadline in which people hear that it comes: the last hour, and a little."""
+
 LATE = 90.0
 """Seconds that anything may come late, beside two ticks."""
 
@@ -29,6 +32,7 @@ class Tidings:
         self._weak_told = self._weak_heard = -NEVER
         self._reminded = -NEVER
         self._latched_by = ""
+        self._countdowns: list[float] = []  # when people were told again of one that runs
         self._delayed_by: float | None = None  # an alarm was told of what certainly delayed a stop; when
 
     # -- what happened ---------------------------------------------------------------------------------------
@@ -55,10 +59,14 @@ class Tidings:
         """People were told something."""
         judge, at = self._judge, self._judge.at
         self._owed.pop(kind, None)
+        if kind in {"held", "cancelled"}:  # somebody was quicker than the look that sees that it slept
+            self._owed.pop("came_back", None)
         self._heard[kind] = at
         if kind in BAD or kind in {"done", "would_act"}:
             self._latched_by = kind
         self._not_again(kind, at)
+        if kind == "countdown":
+            self._countdowns = [*self._countdowns[-9:], at]
         if kind == "unknown_alarm":
             self._delayed_by = at if judge.dues.delays_a_stop() else None
         elif kind == "unknown_recovered":
@@ -76,6 +84,24 @@ class Tidings:
             judge.breaks("the guard of a countdown is missed that does not run")
         elif kind == "done":
             self._done(facts)
+
+    def leaves(self) -> None:
+        """The guard ends as it was told to: in a countdown people hear that nobody carries it out now."""
+        judge = self._judge
+        told = judge.warned.get(judge.incident)
+        if judge.stage != "warned" or judge.reason == "person" or not told or not judge.law.live or judge.drowsy:
+            return
+        disturbed = max(judge.stalled, judge.configured_at, judge.stage_at) > judge.at - 60.0 or judge.unsaved
+        if not disturbed and self._heard.get("unguarded", -NEVER) < judge.at - 60.0:
+            judge.breaks("the guard ends in a countdown, and nobody hears of that")
+
+    def told_ahead(self) -> bool:
+        """Whether people were told that a deadline comes, in the last hour before it."""
+        return self._judge.at - self._heard.get("deadline_ahead", -NEVER) < AHEAD
+
+    def reminded(self, since: float) -> int:
+        """How often people were told of a countdown since then."""
+        return sum(one > since for one in self._countdowns)
 
     def _not_again(self, kind: str, at: float) -> None:
         """What goes on is told at most daily."""

@@ -81,6 +81,10 @@ class Troubles(Faults):
         """Whether an operation went wrong just now."""
         return self._failed.get(subject, -1.0) == self._story.world.now
 
+    def failed_last(self, *subjects: str) -> float:
+        """When one of these went wrong last."""
+        return max((self._failed.get(subject, -1.0) for subject in subjects), default=-1.0)
+
     def take(self, subject: str, host: SimHost) -> str:
         """Hand out a fault that waits for this operation."""
         if subject == "commitments":
@@ -396,7 +400,7 @@ EVENTS: dict[str, Callable[["Story", random.Random], None]] = {
     "held over and over": _held_often,
     "a user's wish for root": _presumes,
     "tag, and a guard that cannot read it": _tagged,
-    "status": lambda story, _: story.ask({"command": "status"}),
+    "status": lambda story, _: story.ask({"command": "status"}, "status"),
     "senseless request": lambda story, rng: story.ask(rng.choice((b"", b"x", b'{"command":["hold"]}', b"[]"))),
     "senseless hold": lambda story, rng: story.ask(
         {"command": "hold", "seconds": rng.choice((-1, 0, "1", None, 1e999))}

@@ -1,0 +1,70 @@
+"""The owner's programs at the steps of an incident: each at its step, once, and soon."""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.simulation.judge import Judge
+
+SOON = 300.0
+"""Seconds after its step in which a program has begun: others may run before it."""
+
+TWICE = frozenset(("undo", "pre_stop"))
+"""Run once more where an end of the guard cut them off."""
+
+
+class Steps:
+    """Which programs are due, and which have run."""
+
+    def __init__(self, judge: "Judge") -> None:
+        self._judge = judge
+        self._ran: dict[tuple[str, str], float] = {}  # step and incident, and when its program began last
+        self._due: dict[tuple[str, str], float] = {}
+
+    def disturbed(self) -> None:
+        """The guard may have lost what it had to run."""
+        self._due.clear()
+
+    def told(self, kind: str, facts: dict[str, Any]) -> None:
+        """A step is reached when people hear of it."""
+        judge, incident = self._judge, facts.get("incident")
+        hooks = judge.story.ruled.get("hooks") or {}
+        if incident is None or not judge.law.live or facts.get("told_again"):
+            return
+        if kind == "warning" and hooks.get("warning"):
+            self._owes("warning", incident)
+        if judge.at - judge.guard_at <= 2 * judge.law.interval:
+            return  # told of what an earlier guard, or boot, has left
+        if kind == "cancelled" and judge.stage == "warned" and judge.incident == incident:
+            self._due.pop(("warning", incident), None)
+            if hooks.get("cancelled"):
+                self._owes("cancelled", incident)
+        saved = incident in judge.story.world.hooked
+        if kind in {"cancelled", "failed", "cannot", "outcome_unknown"} and saved and hooks.get("undo"):
+            self._owes("undo", incident)
+
+    def _owes(self, step: str, incident: str) -> None:
+        if (step, incident) not in self._ran:
+            self._due.setdefault((step, incident), self._judge.at)
+
+    def begins(self, job: dict[str, Any]) -> None:
+        """A program is started."""
+        judge, step, incident = self._judge, job["step"], job.get("incident", "")
+        before = self._ran.get((step, incident))
+        self._ran[step, incident] = judge.at
+        self._due.pop((step, incident), None)
+        if not incident:
+            return
+        if before is not None and step not in TWICE and judge.guard_at < before and not judge.unsaved:
+            judge.breaks(f"the program of {step} runs again for {incident}")
+        begun = judge.at - judge.guard_at > judge.law.interval  # the one before it may have been killed as it warned
+        if step in {"warning", "cancelled"} and incident not in judge.tried and begun and judge.reason != "person":
+            judge.breaks(f"the program of {step} runs for {incident}, of which nobody was warned")
+        if step in {"cancelled", "undo"} and judge.incident == incident and judge.is_out():
+            judge.breaks(f"the program of {step} runs for {incident}, whose request is out")
+
+    def tick(self) -> None:
+        """None is late."""
+        judge = self._judge
+        for (step, incident), since in self._due.items():
+            if judge.at - max(since, judge.stalled) > SOON + 2 * judge.law.interval:
+                judge.breaks(f"the program of {step} has not run for {incident} after {judge.at - since:.0f} s")
