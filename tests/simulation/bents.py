@@ -26,7 +26,8 @@ class Bent(NamedTuple):
 
     ``wrong_dates``: share of boots with a wrong date. ``wrong_for``: the longest that it stays so, in seconds. ``flat``: share of these
     on which a clock stood still for months. ``calm``: share of boots in which nothing goes wrong for a day. ``days``: of a dense life in which many of these have their place. ``timer``: share of boots by a timer, None as usual. ``owner_every``: mean
-    seconds between two configurations. ``steady``: no boot brings another one. ``glances``: share of forgotten machines at which somebody looks, too short to arm them. ``faults_every``: mean seconds between
+    seconds between two configurations. ``steady``: no boot brings another one. ``glances``: share of forgotten machines at which somebody looks, too short to arm them. ``late``: share of the boots of a brisk life
+    from which on a GPU cannot be read for a while. ``faults_every``: mean seconds between
     faults that come by themselves, in one boot or another. ``alone``: share of the lives in which nothing else goes wrong. ``brisk``: whoever works,
     or rests, does so for hardly longer than a decision takes.
     """
@@ -45,6 +46,7 @@ class Bent(NamedTuple):
     owner_every: float = 5 * HOUR
     steady: bool = False
     glances: float = 0.4
+    late: float = 0.08
     faults_every: tuple[float, ...] = (2400.0, 4800.0, 9600.0)
     alone: float = 0.5
     brisk: bool = False
@@ -97,12 +99,15 @@ def _waiting(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
 
 
 def _unseen(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
-    return {"unknown_stop_after": rng.choice((4 * HOUR, None)), "mode": "live", "unknown_alarm": 600.0}
+    return {"unknown_stop_after": rng.choice((0.5 * HOUR, 4 * HOUR, None)), "mode": "live", "unknown_alarm": 600.0}
 
 
 def _people(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
     return {"hold_max": rng.choice((HOUR / 3, 24 * HOUR)), "mode": "live", "kill_duration": 600.0}
 
+
+UNHEARD = (("notify", "fail", 3), ("notify", "fail", 12))
+"""Nobody gets a warning, for some tries or for more than there are."""
 
 BENTS: dict[str, Bent] = {
     "second actions": Bent(
@@ -113,6 +118,7 @@ BENTS: dict[str, Bent] = {
             ("prepare", "another", 1),
             ("go", "fail", 3),
             ("go", "fail", 6),
+            ("go", "hang_started", 1),
         ),
         in_action=("reload", "a small change"),
     ),
@@ -127,7 +133,8 @@ BENTS: dict[str, Bent] = {
             "the deadline moved over a boot",
             "release",
         ),
-        in_countdown=("a small change", "edited", "suspend", "the deadline moved"),
+        in_countdown=("a small change", "edited", "suspend", "the deadline moved", ("go", "fail", 1)),
+        late=0.3,
     ),
     "budgets": Bent(
         options=_budgets,
@@ -140,6 +147,7 @@ BENTS: dict[str, Bent] = {
     "forgotten machines": Bent(
         options=_forgotten,
         often=("reboot", "guard killed", "work beside the unseen"),
+        in_countdown=(("go", "fail", 1), ("go", "fail", 2)),
         timer=0.95,
         glances=0.7,
         steady=True,
@@ -157,7 +165,7 @@ BENTS: dict[str, Bent] = {
     ),
     "unreadable GPUs": Bent(
         options=_unseen,
-        often=(("nvml", "missing", 3), ("nvml", "partial", 3), ("nvml", "die", 1), "hold", "stall"),
+        often=(("nvml", "missing", 3), ("nvml", "partial", 3), ("nvml", "missing", 90), "hold", "stall"),
         in_countdown=(("nvml", "die", 1), ("nvml", "missing", 2), ("nvml", "missing", 30)),
     ),
     "people": Bent(
@@ -166,7 +174,7 @@ BENTS: dict[str, Bent] = {
             *("hold", "release", "held by two", "stop by hand", "held over and over", "a stop between two holds"),
             *("held over a boot", "a stop by hand, and a reload", "held without end"),
         ),
-        in_countdown=("hold",),
+        in_countdown=("hold", ("notify", "fail", 12)),
         in_done=("release by root",),
     ),
     "holes": Bent(
@@ -175,7 +183,7 @@ BENTS: dict[str, Bent] = {
             *("stall", "suspend", "announcement", "two announcements", "an announcement that comes nearer"),
             *("a burst over a stall", "a burst over a stall"),
         ),
-        in_countdown=("stall", "suspend", "announcement", ("notify", "fail", 3)),
+        in_countdown=("stall", "suspend", "announcement", *UNHEARD),
     ),
     "tags": Bent(
         options=_stops,
@@ -186,18 +194,22 @@ BENTS: dict[str, Bent] = {
             "a tag while nobody works",
             "a tag over bursts",
         ),
-        in_countdown=(("notify", "fail", 3),),
+        in_countdown=UNHEARD,
         owner_every=20 * HOUR,
     ),
     "refusals": Bent(
         options=_stops,
         often=(("plan", "refuse", 40), "guard killed", "nobody works"),
-        in_countdown=(("prepare", "refuse", 1),),
+        in_countdown=(("prepare", "refuse", 1), ("notify", "fail", 12)),
         in_done=("guard killed", "nobody works"),
         owner_every=40 * HOUR,
     ),
     "failing checks": Bent(options=_stops, often=(("plan", "die", 400), "nobody works"), owner_every=40 * HOUR),
-    "requests": Bent(options=_stops, in_countdown=(("go", "nothing_happens", 1),), in_action=("suspend",)),
+    "requests": Bent(
+        options=_stops,
+        in_countdown=(("go", "nothing_happens", 1), ("go", "fail", 1), ("go", "hang_started", 1)),
+        in_action=("suspend",),
+    ),
     "work that is lost": Bent(options=_waiting, often=("lost at work",), owner_every=2 * HOUR),
     "readers": Bent(
         options=_stops,
@@ -253,7 +265,7 @@ def dense(bent: Bent, dice: random.Random) -> Bent:
         "boot_grace": dice.choice((120.0, 120.0, 600.0)),
         "arm_duration": dice.choice((60.0, 60.0, 300.0, None)),
         "unused_after": dice.choice((1200.0, 0.5 * HOUR, HOUR)),
-        "unknown_alarm": 600.0,
+        "unknown_alarm": dice.choice((180.0, 300.0, 600.0)),
         "hold_max": dice.choice((600.0, 1200.0, HOUR)),
         "admin_hold": "",
         "mode": dice.choice(("live", "live", "live", "live", "dry-run")),
@@ -292,6 +304,7 @@ def both(one: Bent, other: Bent) -> Bent:
         owner_every=min(one.owner_every, other.owner_every),
         steady=one.steady or other.steady,
         glances=max(one.glances, other.glances),
+        late=max(one.late, other.late),
     )
 
 

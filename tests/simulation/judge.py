@@ -55,7 +55,12 @@ ASKED_FOR = 7200.0
 
 LATCHES = {"done": "done", "would_act": "done", "cannot": "done", "outcome_unknown": "done", "failed": "failed"}
 ENDS = frozenset(("cancelled", "came_back", "closed", "state_lost"))
-TOLD = {"cannot": rules.gives_up, "failed": rules.failed, "unknown_alarm": rules.alarms}
+TOLD = {
+    "outcome_unknown": rules.given_up,
+    "cannot": rules.gives_up,
+    "failed": rules.failed,
+    "unknown_alarm": rules.alarms,
+}
 WISH_ENDS = frozenset((*LATCHES, *ENDS, "accepted"))
 
 
@@ -932,6 +937,7 @@ class Judge(Watch):
     def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:
         """A message was or was not delivered."""
         self.story.note(f"message {message['kind']} {'delivered' if delivered else 'NOT delivered'}")
+        self.tidings.delivered(message, done=delivered)
         if message["kind"] == "warning" and delivered:
             self.warned.setdefault(message["facts"]["incident"], []).append(self.at)
 

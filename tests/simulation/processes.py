@@ -20,6 +20,9 @@ SHORT = {
 LONG = 2 * 3600.0
 """Seconds that a short-lived child may take at most, by what it does."""
 
+CARRIED_OUT = 900.0
+"""Seconds that a worker has for what was requested: much more than any time-out of a story."""
+
 AGAIN_WITHIN = 900.0
 """Seconds in which a reader that is gone is started again, or that is tried."""
 
@@ -68,6 +71,9 @@ class Processes:
                 begun = max(since, judge.stage_at, judge.stalled, judge.began)
                 if judge.stage in AT_REST and at - begun > LEAVES_WITHIN + 2 * judge.law.interval:
                     judge.breaks(f"a worker has waited to act for {at - begun:.0f} s, and nothing is to be done")
+            late = at - max(judge.went, judge.stalled, judge.began) > CARRIED_OUT + 2 * judge.law.interval
+            if kind == "act" and host.children[child].job["attempt"] in released and late:
+                judge.breaks(f"a worker that carries out a request runs for {at - judge.went:.0f} s")
             if kind == "nvml":
                 self._reader = at
         if (

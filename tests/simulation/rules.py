@@ -35,6 +35,9 @@ HUNG = 1500.0
 LEAD = 60.0
 """A worker waits for its release when looks are no further apart than this."""
 
+CONFIGURED = 900.0
+"""Seconds after which the guard has come to tell of a deadline that it was given late."""
+
 LONG_COUNTDOWN, REMINDERS = 1200.0, 2
 """Seconds from which on people are reminded of a countdown, and how often."""
 
@@ -126,9 +129,10 @@ def _deadline(judge: "Judge", now: Instant, at: float) -> None:
 
 def decided_now(judge: "Judge", at: float) -> bool:
     """Whether a warning begins with this look, and nothing has disturbed the guard for long."""
-    long = AHEAD + 2 * judge.law.interval
-    begun = max(judge.ruled_at, judge.guard_at, judge.stage_at, judge.stalled, judge.began, judge.graced_at)
-    return at == judge.at and judge.stage == "watching" and at - begun > long
+    slack, awake = 2 * judge.law.interval, at - max(judge.began, judge.graced_at)
+    begun = max(judge.ruled_at, judge.guard_at, judge.stage_at, judge.stalled)
+    calm = at == judge.at and judge.stage == "watching"
+    return calm and awake > AHEAD + slack and at - begun > CONFIGURED + slack
 
 
 def _foretold(judge: "Judge") -> None:
@@ -148,6 +152,10 @@ def _rested(judge: "Judge", gpu: int, at: float, rest: float) -> None:
         return
     seen = next((look.at for look in reversed(sights.looks) if look.seen[gpu] is not None), None)
     if seen is None:
+        waited = at - judge.story.world.boot_zero
+        fresh = bool(sights.looks) and gpu in sights.there(law) and not judge.story.world.slept
+        if fresh and waited < law.window - 2 * law.interval:
+            judge.breaks(f"a deadline goes by a GPU that was not read in {waited:.0f} s")
         return
     if at - seen < law.window - 1.0 and sights.worked_before(law, (gpu,), seen - 1.0, seen + 6.0) > seen - 1.0:
         judge.breaks("a deadline stops work")
@@ -338,6 +346,34 @@ def failed(judge: "Judge", facts: dict[str, Any]) -> None:
     """It is given up, and the time of the next try is promised."""
     if judge.stage == "gone":
         _not_too_soon(judge, facts["incident"], "")
+    result = last_result(judge, facts["incident"])
+    if result.get("status") == "done":
+        judge.breaks("it is said to have failed, and it was done")
+    if result.get("status") == "started" and result["running"] and judge.at - judge.went < HUNG and result_known(judge):
+        judge.breaks(f"it is said to have failed {judge.at - judge.went:.0f} s after its request, and it is under way")
+    if result.get("status") == "started" and not result["running"] and result_known(judge):
+        judge.breaks("it is said to have failed, and nobody knows what became of it")
+
+
+def given_up(judge: "Judge", facts: dict[str, Any]) -> None:
+    """Nobody knows what became of it: not where whoever asks can see that nothing happened."""
+    status = last_result(judge, facts["incident"]).get("status")
+    if status in {"accepted", "failed", "refused"} and result_known(judge):
+        judge.breaks(f"nobody knows what became of it, they say, and it was {status}")
+
+
+def last_result(judge: "Judge", incident: str) -> dict[str, Any]:
+    """What truly became of the last request of an incident."""
+    tried = [one for key, entries in judge.gone.items() if key[0] == incident for one in entries]
+    result: dict[str, Any] = judge.story.world.results.get(max(tried, default=(0.0, ""))[1], {})
+    return result
+
+
+def result_known(judge: "Judge") -> bool:
+    """Whether nothing kept the guard from being told what became of its last request."""
+    troubles, went = judge.story.troubles, judge.went
+    asked = troubles.failed_last("confirm", "go", "spawn:act", "send", "kill")
+    return asked < went - 1.0 and max(judge.guard_at, judge.stalled, judge.ruled_at) < went
 
 
 def gives_up(judge: "Judge", facts: dict[str, Any]) -> None:

@@ -285,6 +285,9 @@ class Story:
         """Who starts the machine: its owner, to work; a timer, over and over; or somebody who has other plans for it."""
         longest = 200.0 if self.bent.brisk else 900.0
         self.machine.cut(self.world.now, Phase(self.rng.uniform(60.0, longest), 0.002, "boot"))
+        if self.bent.brisk and self.rng.random() < self.bent.late:  # one cannot be read from the boot on
+            lost = {self.rng.randrange(len(self.machine.keys)): "NVML 15: GPU is lost"}
+            self.machine.cut(self.world.now, Phase(self.rng.uniform(300.0, 1800.0), 0.002, "boot", unknown=lost))
         choice = self.rng.random()
         usual = 0.85 if self.timer else 0.25
         before, self.timer = self.timer, choice < (usual if self.bent.timer is None else self.bent.timer)
@@ -401,7 +404,8 @@ class Story:
 
     def released(self, action: str) -> None:
         """A request goes out: now and then the guard is killed in that very moment."""
-        if not self.alone and self.rng.random() < (0.5 if action == "command" else 0.1):
+        killed = 0.5 if action == "command" else 0.25 if self.bent.brisk else 0.1
+        if (self.bent.brisk or not self.alone) and self.rng.random() < killed:
             self.host.doom = self.rng.randint(1, 4)
 
     def _entered(self, phase: str) -> None:

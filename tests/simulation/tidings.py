@@ -16,6 +16,9 @@ BAD = frozenset(("cannot", "outcome_unknown", "failed"))
 AHEAD = 3900.0
 """Seconds before a deadline in which people hear that it comes: the last hour, and a little."""
 
+TRIES, AGAIN_WITHIN = 3, 900.0
+"""So often an end that somebody has to look after is told where nobody gets it, and seconds in which that is told again."""
+
 LATE = 90.0
 """Seconds that anything may come late, beside two ticks."""
 
@@ -32,6 +35,7 @@ class Tidings:
         self._weak_told = self._weak_heard = -NEVER
         self._reminded = -NEVER
         self._latched_by = ""
+        self._unreached: float | None = None  # nobody got word of an end; since then
         self._countdowns: list[float] = []  # when people were told again of one that runs
         self._delayed_by: float | None = None  # an alarm was told of what certainly delayed a stop; when
 
@@ -42,7 +46,7 @@ class Tidings:
         self._owed.clear()
         self._weak = None
         self._weak_heard = -NEVER
-        self._delayed_by = None
+        self._delayed_by = self._unreached = None
         self._deadline_heard = -NEVER
         self._deadline_told = max(self._deadline_told, self._judge.at - DAY + 300.0)
 
@@ -84,6 +88,22 @@ class Tidings:
             judge.breaks("the guard of a countdown is missed that does not run")
         elif kind == "done":
             self._done(facts)
+
+    def delivered(self, message: dict[str, Any], *, done: bool) -> None:
+        """A message reached somebody, or nobody."""
+        if message["kind"] in BAD:
+            last = message["facts"].get("attempts", 1) >= TRIES
+            self._unreached = None if done or last else self._judge.at
+
+    def _unheard_end(self) -> None:
+        """That something needs somebody is told once more where nobody got it."""
+        judge, since = self._judge, self._unreached
+        if since is None or judge.stage not in {"done", "failed"} or judge.stage_at > since:
+            self._unreached = None
+        elif judge.at - max(since, judge.stalled, judge.guard_at) > AGAIN_WITHIN + 2 * judge.law.interval:
+            judge.breaks(
+                f"nobody got word of {self._latched_by}, and it is not told again for {judge.at - since:.0f} s"
+            )
 
     def leaves(self) -> None:
         """The guard ends as it was told to: in a countdown people hear that nobody carries it out now."""
@@ -168,6 +188,7 @@ class Tidings:
         self._deadline(now)
         self._weak_sign()
         self._remembered()
+        self._unheard_end()
 
     def _deadline(self, now: Instant) -> None:
         """A deadline that passes while work goes on is told, at most daily."""
