@@ -64,7 +64,8 @@ def _second_action(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
 def _deadlines(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
     which = rng.choice((("lifetime",), ("lease_until",), ("lifetime", "lease_until")))
     begun = {"lifetime": spent.ran, "lease_until": spent.wall}
-    ends = {name: begun[name] + rng.uniform(0.1, 1.5) * HOUR for name in which}
+    soon = {name: rng.choice((rng.uniform(0.03, 0.2), rng.uniform(0.1, 1.5))) * HOUR for name in which}
+    ends = {name: begun[name] + soon[name] for name in which}
     return {**ends, "stop_busy": rng.random() < 0.6, "mode": "live", "admin_hold": ""}
 
 

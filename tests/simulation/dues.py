@@ -397,7 +397,7 @@ class Dues:
             if at - max(last, judge.began - DAY) > DAY + SPREAD + LATE:
                 judge.breaks(f"the plan of {action} was not checked for {at - last:.0f} s")
             asked = self._unchecked.get(action)
-            if asked is not None and at - self._checked[action] > CHECK_AGAIN + SPREAD:
+            if asked is not None and at - self._checked.get(action, at) > CHECK_AGAIN + SPREAD:
                 judge.breaks(f"the plan of {action} failed, and is not checked again for {at - asked:.0f} s")
             unheard = asked is not None and at - asked > UNCHECKED + CHECK_AGAIN + SPREAD
             if unheard and at - self._unchecked_told > DAY + CHECK_AGAIN + SPREAD:

@@ -372,7 +372,7 @@ def last_result(judge: "Judge", incident: str) -> dict[str, Any]:
 def result_known(judge: "Judge") -> bool:
     """Whether nothing kept the guard from being told what became of its last request."""
     troubles, went = judge.story.troubles, judge.went
-    asked = troubles.failed_last("confirm", "go", "spawn:act", "send", "kill")
+    asked = troubles.failed_last("confirm", "spawn:act", "send", "kill")
     return asked < went - 1.0 and max(judge.guard_at, judge.stalled, judge.ruled_at) < went
 
 

@@ -75,6 +75,9 @@ class Rhythm:
         return lost or {self.rng.randrange(self.gpus): "NVML 15: GPU is lost"}
 
 
+WORKED, DECIDED = frozenset(("job", "session", "burst")), 0.4
+"""What is followed, in that share of a brisk life, by a rest that is long enough for all that comes of it."""
+
 BRISK = 0.8
 """Share of the phases of a brisk life that last no longer than a decision needs."""
 
@@ -91,6 +94,8 @@ def script(
         enough = 1.2 * rhythm.window + rhythm.grace + 3 * MINUTE
         long = brisk and phase.seconds > enough and rng.random() < BRISK
         yield phase._replace(seconds=enough * rng.uniform(0.8, 1.2)) if long else phase
+        if brisk and phase.name in WORKED and rng.random() < DECIDED:
+            yield Phase(rng.uniform(1.1, 1.4) * rhythm.window + rhythm.grace + 3 * MINUTE, QUIET, "idle")
 
 
 def _phases(rng: random.Random, rhythm: Rhythm) -> Iterator[Phase]:
