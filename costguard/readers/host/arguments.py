@@ -9,6 +9,9 @@ from costguard.readers.host.text import read
 
 _READ_BYTES = 4096
 
+PYTHONS = ("python", "pt_main_thread")
+"""How the names of processes begin that run Python: PyTorch gives another one to whoever loads it."""
+
 READS = 64
 """So many are read in one look; the others wait for the next one."""
 

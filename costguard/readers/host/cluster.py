@@ -11,6 +11,7 @@ from typing import Any
 
 from costguard.cloud.schedulers import DAEMONS
 from costguard.readers.host import peers
+from costguard.readers.host.arguments import PYTHONS
 from costguard.readers.host.fabric import Fabric
 from costguard.readers.host.gpus import GpuHolders
 from costguard.readers.host.opened import SECONDS, sockets_of
@@ -121,7 +122,7 @@ class Cluster:
         for process in processes.changed(self._edition):
             if process.name in DAEMONS:
                 self._judge(process)
-            if process.name in LAUNCHERS or (process.name.startswith("python") and self._launches(process)):
+            if process.name in LAUNCHERS or (process.name.startswith(PYTHONS) and self._launches(process)):
                 self._launchers[process.pid] = process
         self._daemons = [one for one in self._daemons if processes.get(one[0].pid) is one[0]]
         self._launchers = {pid: one for pid, one in self._launchers.items() if processes.get(pid) is one}

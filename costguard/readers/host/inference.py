@@ -64,10 +64,15 @@ FAMILIES = (
         "TGI", b"tgi_",
         ((b"tgi_queue_size", b""), (b"tgi_batch_current_size", b"")),
         ((b"tgi_request_count", b""),),
-        False, ("text-generation-launcher", "text-generation-router", "text_generation_launcher"), (80, 3000, 8080, 9000),
+        False, ("text-generation-launcher", "text-generation-router", "text-generation-router-llamacpp", "text_generation_launcher"), (80, 3000, 8080, 9000),
         ("--port", "-p", "--prometheus-port"),
     ),
 )  # fmt: skip
+
+_WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")
+"""Options of Python that take the argument after them."""
+
+_NO_SERVER = "has a page that is not a known inference server's"
 
 _SAMPLES = 1024
 """Of one metric."""
@@ -76,15 +81,17 @@ _SAMPLES = 1024
 def requests(page: bytes) -> RequestCounts:
     """The requests on a page. Raises PageError for the page of something else."""
     page = b"\n" + page
+    partial = ""
     for family in FAMILIES:
         if not any(page.find(begin + family.prefix) >= 0 for begin in (b"\n", b"\n# TYPE ", b"\n# HELP ")):
             continue
         values = [_sum(page, metric) for metric in family.now]
-        if family.always and values[0] is None:
-            raise PageError(f"shows no requests on its {family.name} page")
+        if family.always and values[0] is None:  # a part of another server, which may count them: vLLM in Triton
+            partial = partial or family.name
+            continue
         ever = sum(_sum(page, metric) or 0.0 for metric in family.ever)
         return RequestCounts(family.name, sum(value or 0.0 for value in values), ever)
-    raise PageError("has a page that is not a known inference server's")
+    raise PageError(f"shows no requests on its {partial} page" if partial else _NO_SERVER)
 
 
 def _sum(page: bytes, metric: Metric) -> float | None:
@@ -130,7 +137,8 @@ def _run_by_python(arguments: list[str]) -> str:
     for position, word in enumerate(arguments):
         if word == "-m":
             return (arguments[position + 1] if position + 1 < len(arguments) else "").partition(".")[0]
-        if not word.startswith("-") or word == "-c":
+        valued = position > 0 and arguments[position - 1] in _WITH_VALUE
+        if word == "-c" or not (word.startswith("-") or valued):
             return word
     return ""
 

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from costguard.readers.host.arguments import Recognised
+from costguard.readers.host.arguments import PYTHONS, Recognised
 from costguard.readers.host.processes import Process, Processes, runs_still
 
 PROGRAMS = (
-    "python", "ipykernel", "jupyter", "R", "ark", "julia", "java", "scala", "xeus", "xpython", "xcpp", "xr", "deno", "node",
+    *PYTHONS, "ipykernel", "jupyter", "R", "ark", "julia", "java", "scala", "xeus", "xpython", "xcpp", "xr", "deno", "node",
     "dotnet", "ruby", "octave", "sage",
 )  # fmt: skip
 """How the names of kernels begin; besides, whatever a server has started may be one."""

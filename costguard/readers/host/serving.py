@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from costguard.readers.host.arguments import Recognised
+from costguard.readers.host.arguments import PYTHONS, Recognised
 from costguard.readers.host.inference import Family, family_of, ports_of
 from costguard.readers.host.listening import Listener, listeners, network
 from costguard.readers.host.opened import SECONDS, opened, sockets_of
@@ -20,7 +20,7 @@ from costguard.readers.host.users import Users
 if TYPE_CHECKING:
     from costguard.readers.host.metrics_page import MetricsPage
 
-PROGRAMS = ("python", "vllm", "tritonserver", "text-generation", "sglang")
+PROGRAMS = (*PYTHONS, "vllm", "tritonserver", "text-generation", "sglang")
 """How the names of processes begin whose arguments are read."""
 
 USUAL_PORTS = (8000, 8002, 30000)

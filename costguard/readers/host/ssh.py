@@ -25,7 +25,8 @@ ALONE = ("ssm-session-wor",)
 """Sessions by their name alone: those of a cloud's session manager."""
 
 EDITORS = {
-    "/.vscode-server": "VS Code", "/.vscode-remote/": "VS Code", "/code-server/": "code-server", "/.cursor-server/": "Cursor",
+    "/.vscode-server": "VS Code", "/vscode-server/": "VS Code", "/.vscode/cli/": "VS Code", "/.vscode-remote/": "VS Code",
+    "/code-server/": "code-server", "/.cursor-server/": "Cursor", "/.kiro-server/": "Kiro", "/.antigravity-": "Antigravity",
     "/.windsurf-server/": "Windsurf", "/.vscodium-server/": "VSCodium", "/.positron-server/": "Positron",
     "/.trae-server/": "Trae", "/JetBrains/RemoteDev/": "JetBrains",
 }  # fmt: skip
@@ -152,6 +153,9 @@ class Ssh:
         ] = {}  # by process: which editor, and whether its extension host
         self._edition, self._looked = -1, False
         self._hidden: set[int] = set()  # processes that are not for this user to see
+        self._alone: dict[
+            int, tuple[Process, bool]
+        ] = {}  # daemons' processes below no other one: whether each is a session
         self._first = 0  # which group has its turn first
         self.rests_until = 0.0
 
@@ -270,7 +274,22 @@ class Ssh:
         daemons = {process.pid: process for process in processes.named(*DAEMONS)}
         inner = {process.parent for process in daemons.values()}
         found = [one for one in daemons.values() if one.parent in daemons and one.pid not in inner]
-        return found + processes.named(*ALONE)
+        self._alone = {pid: one for pid, one in self._alone.items() if daemons.get(pid) is one[0]}
+        left = [one for one in daemons.values() if one.parent not in daemons and one.pid not in inner]
+        return found + [one for one in left if self._has_lost_its_daemon(one)] + processes.named(*ALONE)
+
+    def _has_lost_its_daemon(self, process: Process) -> bool:
+        """Whether it is root's session, which goes on when the daemon above it is restarted: by its title, "sshd: root@pts/0"."""
+        known = self._alone.get(process.pid)
+        if known is None:
+            try:
+                title = read(f"{self._proc}/{process.pid}/cmdline", _ARGUMENTS)
+            except OSError:
+                return False
+            known = process, title.startswith(b"sshd") and b"@" in title
+            if known[1] or b"[listener]" in title:  # before somebody has logged in it has another title
+                self._alone[process.pid] = known
+        return known[1]
 
     def _find_editors(self, processes: Processes) -> None:
         """Look at the program of each process that is new."""

@@ -215,6 +215,16 @@ def test_launchers_that_are_called_python(world: World, arguments: str) -> None:
     assert "secret" not in repr(vars(world.sense))
 
 
+def test_a_launcher_that_pytorch_has_renamed_still_counts(world: World) -> None:
+    """It loads PyTorch before it waits for the other hosts."""
+    world.tree.process(300, "torchrun", start=world.tree.now)
+    world.tree.write("proc/300/cmdline", "/opt/bin/python\0/opt/bin/torchrun\0--nnodes=2\0")
+    world.step()
+    world.tree.process(300, "pt_main_thread", start=world.tree.now)
+    world.connect(300, (f"{HERE}:41000", f"{THERE}:29500"), device=())
+    assert world.step(30).active
+
+
 def test_a_process_without_gpu_and_launcher_may_talk_to_anybody(world: World) -> None:
     """A shell's ssh, an agent, a database."""
     world.tree.process(300, "java", start=world.tree.now)

@@ -364,12 +364,12 @@ def test_a_user_cannot_hide_another_ones_notebook(world: World, start: Make) -> 
 # ---- kernels without a server ------------------------------------------------------------------
 
 
-def alone(world: World, cpu_ticks: int, pid: int = 4000) -> None:
+def alone(world: World, cpu_ticks: int, name: str = "python3", pid: int = 4000) -> None:
     """A kernel that an editor has started: no server is above it."""
     folder = world.proc / str(pid)
     folder.mkdir(exist_ok=True)
     (folder / "cmdline").write_bytes(b"/usr/bin/python3\0-m\0ipykernel_launcher\0--f=/run/kernel-v2-1.json\0")
-    (folder / "stat").write_text(f"{pid} (python3) S 1 1 1 0 -1 0 0 0 0 0 {cpu_ticks} 0 0 0 20 0 1 0 77 0 0")
+    (folder / "stat").write_text(f"{pid} ({name}) S 1 1 1 0 -1 0 0 0 0 0 {cpu_ticks} 0 0 0 20 0 1 0 77 0 0")
 
 
 def test_a_process_that_becomes_a_kernel_is_found_though_its_name_stays(world: World) -> None:
@@ -426,10 +426,19 @@ def test_where_no_process_above_is_a_server_none_is_looked_for_again_soon(world:
     assert LONGEST_PAUSE <= started[1] - started[0] <= LONGEST_PAUSE + 2 * STEP
 
 
+def test_a_kernel_that_has_loaded_pytorch_is_judged_by_its_cpu_as_well(world: World) -> None:
+    """PyTorch gives its process another name."""
+    ticks = os.sysconf("SC_CLK_TCK")
+    for used in (100, 100, 100 + round(0.5 * STEP * ticks)):
+        alone(world, used, "pt_main_thread")
+        sight = world.look()
+    assert [one.what for one in sight.active] == ["used the CPU"]
+
+
 def test_kernels_that_end_leave_nothing_behind(world: World) -> None:
     """The others are judged as before, and after the last one no server is remembered."""
     for pid in (4000, 4001):
-        alone(world, 100, pid)
+        alone(world, 100, pid=pid)
     assert world.looks(2) == Sight(seen="no kernel is busy")
     for pid, seen in ((4000, "no kernel is busy"), (4001, "no kernel runs")):
         shutil.rmtree(world.proc / str(pid))

@@ -70,6 +70,13 @@ TRITON_UNUSED = b"""# HELP nv_inference_request_success Number of successful inf
 # TYPE nv_inference_request_success counter
 # TYPE nv_inference_pending_request_count gauge
 """
+VLLM_IN_TRITON = b"""# TYPE vllm:prompt_tokens_total counter
+vllm:prompt_tokens_total{model="vllm_model",version="1"} 10
+# TYPE nv_inference_request_success counter
+nv_inference_request_success{model="vllm_model",version="1"} 7
+# TYPE nv_inference_pending_request_count gauge
+nv_inference_pending_request_count{model="vllm_model",version="1"} 1
+"""
 TRITON_LLM = b"""# TYPE nv_inference_request_success counter
 nv_inference_request_success{model="ensemble",version="1"} 4
 nv_trt_llm_request_metrics{model="tensorrt_llm",request_type="max",version="1"} 2048
@@ -101,6 +108,7 @@ tgi_batch_current_size {batch}
         (triton(1.0, 4.0, 2.0), ("Triton", 1.0, 6.0)),
         (TRITON_UNUSED, ("Triton", 0.0, 0.0)),
         (TRITON_LLM, ("Triton", 2.0, 4.0)),
+        (VLLM_IN_TRITON, ("Triton", 1.0, 7.0)),
         (tgi(), ("TGI", 0.0, 5.0)),
         (tgi(1.0, 4.0), ("TGI", 5.0, 5.0)),
     ],
@@ -141,6 +149,9 @@ def test_what_shows_no_requests(body: bytes, words: str) -> None:
         ("python -m sglang.launch_server --model-path m", "SGLang", (30000,)),
         ("tritonserver --http-port 8100 --metrics-port=8102", "Triton", (8102,)),
         ("text-generation-launcher -p 8080", "TGI", (8080,)),
+        ("text-generation-router-llamacpp --port 8081", "TGI", (8081,)),
+        ("python3 -X faulthandler -W ignore /opt/vllm serve m", "vLLM", (8000,)),
+        ("python3 -W ignore train.py vllm", None, ()),
         ("python3 train.py --name vllm", None, ()),
         ("python3 -c pass", None, ()),
         ("python3 -c vllm", None, ()),
@@ -260,6 +271,14 @@ def test_a_server_with_requests_keeps_the_machine_up_within_two_looks(world: Wor
     server.script = page(vllm())
     world.look()
     assert world.look() == Sight(seen="no inference server has requests")
+
+
+def test_a_server_that_pytorch_has_renamed_is_still_one(world: World, serve: Serve) -> None:
+    """The name of the process is no longer the program's; its arguments are."""
+    server = serve(page(vllm(running=2.0)))
+    world.process(4000, f"python3 /usr/local/bin/vllm serve m --port {server.port}", name="pt_main_thread")
+    world.look()
+    assert world.look().active
 
 
 def test_a_server_that_waits_for_requests_does_not_hold(world: World, serve: Serve) -> None:

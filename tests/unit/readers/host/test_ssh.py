@@ -142,6 +142,21 @@ def test_root_s_session_is_one_process(world: World) -> None:
     assert [one.what for one in world.step(5, r20=MB).active] == ["moved bytes"]
 
 
+@pytest.mark.parametrize(
+    ("title", "counts"),
+    [
+        ("sshd: root@pts/0", True),
+        ("sshd-session: root@notty", True),
+        ("sshd: /usr/sbin/sshd -D [listener] 0 of 10", False),
+    ],
+)
+def test_root_s_session_outlives_its_daemon(world: World, title: str, counts: bool) -> None:
+    """A restart of the daemon, as an upgrade does it, leaves it below process 1, with its title alone to know it by."""
+    world.make(40, "sshd")
+    (world.tree.proc / "40" / "cmdline").write_bytes(f"{title}\0".encode())
+    assert bool(world.step(5, r40=MB).active) == counts
+
+
 def test_sessions_of_one_user_count_together_and_by_turns(world: World) -> None:
     """Many sessions are measured a few at a look; the busy one is seen."""
     for number in range(READS * 2):
