@@ -78,6 +78,7 @@ class Processes:
         self._turn_at: float | None = None  # on the boot clock, None before the first look
         self._load = FirstReadable(f"{place.proc}/loadavg", limit=256)
         self._last: int | None = None  # the last number that was given out, where that can be known
+        self._last_text = b""  # the same as it stands in the file
         self._tried: int | None = None  # the last number that was tried twice
         self._numbered = True  # whether its numbers are those that the kernel gives out where this process is
         self._list_at = 0.0  # on the boot clock
@@ -90,6 +91,8 @@ class Processes:
     def look(self, now: float) -> None:
         """Forget what has ended and read what is new. ``now``: on the boot clock."""
         self._changed, self._edition_before = [], self.edition
+        if self._is_same(now):
+            return
         if self._blind:  # what could not be read is there to be read again
             self._blind, self._list_at = "", 0.0
         for pid in list(self._young):
@@ -111,6 +114,18 @@ class Processes:
             self._turn_at = now + TURN_SECONDS
         if self._blind:
             self.unknown = f"{self._proc} cannot be read ({self._blind})"
+
+    def _is_same(self, now: float) -> bool:
+        """Whether there is nothing to do: no number was given out, nobody is young, and it is no time to look around."""
+        if self._young or self._blind or now >= self._list_at or now >= (self._turn_at or 0.0):
+            return False
+        if self._last is None or self._last != self._tried:
+            return False
+        try:
+            table = self._load.read()
+        except OSError:
+            return False
+        return table[table.rfind(b" ") :] == self._last_text
 
     def all(self) -> Iterable[Process]:
         """Every process that could be read."""
@@ -177,7 +192,9 @@ class Processes:
         if not self._numbered:
             return None
         try:
-            return int(self._load.read().split()[-1])
+            table = self._load.read()
+            self._last_text = table[table.rfind(b" ") :]
+            return int(self._last_text)
         except (OSError, ValueError, IndexError):
             return None
 

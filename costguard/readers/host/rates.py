@@ -49,6 +49,10 @@ class Counter:
         """Read it between two looks."""
         self._middle = now, value
 
+    def passed_over(self, value: float, now: float) -> None:
+        """It was read, and nobody wanted its rate."""
+        self._at, self._value, self._middle = now, value, None
+
 
 class Level:
     """A rate that counts while it stays ``above`` what is usual here, and ``quiet_for`` seconds longer.
@@ -110,6 +114,17 @@ class Level:
             self._bucket = max(self._bucket, min(rate, before))
         self.doubtful = False
         return True
+
+    @property
+    def rest(self) -> tuple[float, float, float] | None:
+        """While it rests, and what is taken is known: the rate up to which it does, the last one, and until when; see `rested`."""
+        if self._before is None or self._bucket_end <= 0.0:
+            return None
+        return self.usual + self._above, self._before, self._bucket_end
+
+    def rested(self, rate: float, busiest: float) -> None:
+        """Take all at once what `rests` would have taken one by one: the last rate, and the highest of what two in a row were both."""
+        self._before, self._bucket = rate, max(self._bucket, busiest)
 
     def goes_on(self, now: float) -> bool:
         """Whether it counts at this moment."""

@@ -22,10 +22,11 @@ from costguard.process.wire import MalformedError, from_line
 from costguard.readers import pipe
 from costguard.readers.host.job import HostJob
 from costguard.readers.host.processes import Processes
-from costguard.readers.host.sense import NEVER, Moment, Sense, SensePaths, Sight
+from costguard.readers.host.sense import NEVER, Activity, Moment, Sense, SensePaths, Sight
 from costguard.readers.host.senses import SENSES
 
 _LINE = 1 << 16  # bytes
+_LAST = Activity._fields.index("last")
 _WORDS = 300  # characters of each text
 ACTIVITIES_TOLD = 16
 """Of each sense; more only say that there are more."""
@@ -109,6 +110,8 @@ class ActiveSenses:
 
     def waiting(self) -> dict[int, Callable[[Moment], None]]:
         """What senses wait for between two looks: a descriptor, and what to call when there is something to read."""
+        if not self._waiting:
+            return {}
         return {fd: sense.go_on for sense in self._waiting for fd in sense.filenos()}  # type: ignore[attr-defined]  # see `Sense`
 
     @property
@@ -135,7 +138,7 @@ class ActiveSenses:
 
 def _lasting(sight: Sight) -> tuple[object, ...]:
     """What makes it another one: all but when the last sign was seen."""
-    return (sight.unknown, sight.seen, [one._replace(last=0.0) for one in sight.active])
+    return (sight.unknown, sight.seen, [(one[:_LAST], one[_LAST + 1 :]) for one in sight.active])
 
 
 def _rows(sight: Sight) -> list[list[Any]]:
@@ -227,7 +230,6 @@ def serve(senses: ActiveSenses, questions: Questions, write: Callable[[bytes], N
                 told, number = told if same else (number, senses.sights.copy()), None
             elif due <= moment.boot:  # it stood still: no look is made up for
                 due = moment.boot + every
-            continue
         wakes = senses.wakes
         left = min(NEVER if number is None else due, wakes) - moment.boot
         line = questions.next(None if left == NEVER else left, senses.waiting())

@@ -14,7 +14,8 @@ from costguard.readers.host.fabric import Fabric
 from costguard.readers.host.interfaces import Interfaces
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.rates import LONGEST, SHORTEST, Counter, Level
-from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight
+from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Moment, SensePaths, Sight
+from costguard.readers.host.still import Still
 from costguard.readers.host.table import FirstReadable
 from costguard.readers.host.text import amount, duration
 from costguard.readers.host.upkeep import Upkeep
@@ -45,6 +46,7 @@ class Traffic:
         network, disk = float(settings["network"]), float(settings["disk"])
         self._above = {"received": network, "sent": network, "read": disk, "written": disk, "fabric": network}
         self._levels = {kind: Level(above, self._quiet_for) for kind, above in self._above.items()}
+        self._words = {kind: self._words_of(kind) for kind in _WHAT}
         self._names: dict[str, tuple[str, str]] = {}  # of what counts: who, and of which user
         self._culprit = Culprit(place, Users(place))
         self._interfaces, self._fabric = Interfaces(place), Fabric(place, network)
@@ -52,22 +54,38 @@ class Traffic:
         self._vmstat = FirstReadable(f"{place.proc}/vmstat", limit=_VMSTAT_HEAD_BYTES)
         self._read, self._dirty, self._out = Counter(), Counter(), Counter()
         self._cards: dict[str, tuple[Counter, Counter]] = {}  # by interface: received and sent
+        self._numbers: list[int] = []  # that were read last, as `still` wants them
         self._upkeep = Upkeep(settings["ignore"], place)
         self._looked = float("-inf")
         self._unknown = NOT_YET
         self._resting = True  # whether nothing counts, and nothing is about to
-        self.wakes = float("inf")
+        self._still = Still([self._levels[kind] for kind in ("received", "sent", "read", "written")])
+        self.wakes = NEVER
         """When `between` should be called; a look may come before that."""
         self.rests_until = 0.0
 
     def look(self, now: Moment, processes: Processes) -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
-        if now.boot - self._looked >= SHORTEST:
+        if now.boot - self._looked >= SHORTEST and not self._is_still(now, processes):
             self._measure(now, processes)
         levels = () if self._resting else self._levels.items()
         active = [self._activity(kind, level) for kind, level in levels if level.goes_on(now.boot)]
         self.rests_until = 0.0 if active else self._looked + SHORTEST
         return Sight(tuple(active), self._unknown, QUIET.seen) if active or self._unknown else QUIET
+
+    def _is_still(self, moment: Moment, processes: Processes) -> bool:
+        """Whether nothing moves, as at the look before; then no more is done."""
+        now = moment.boot
+        if not self._resting or now >= self._fabric.due_at or moment.saving or self._upkeep.runs(processes, now):
+            return False
+        try:
+            numbers = self._interfaces.read_again()
+            if numbers is None or not self._still.goes_on([*numbers, *self._disk_counters()], now):
+                return False
+        except (OSError, ValueError):  # the whole look says so
+            return False
+        self._looked = now
+        return True
 
     def between(self, now: Moment) -> None:
         """Read the counters half-way to the next look, so that a burst which lies in two looks is known as one."""
@@ -86,6 +104,7 @@ class Traffic:
 
     def _measure(self, moment: Moment, processes: Processes) -> None:
         now = moment.boot
+        self._still.end()
         began = max(self._looked, now - LONGEST)
         self._looked = now
         may_begin = not self._upkeep.runs(processes, now) and not moment.saving
@@ -105,6 +124,9 @@ class Traffic:
                 begun.append(kind)
                 self._names.pop(kind, None)
         self._resting = resting
+        if resting and not self._unknown:
+            counters = [counter for both in self._cards.values() for counter in both]
+            self._still.begin([*counters, self._read, self._out, self._dirty], self._numbers, now)
         doubtful = not resting and any(level.doubtful for level in self._levels.values())
         self.wakes = now + (now - began) / 2.0 if doubtful else float("inf")
         if not (begun or self._culprit.noted):
@@ -119,8 +141,9 @@ class Traffic:
         except (OSError, ValueError) as error:
             troubles.append(f"the network cannot be seen ({_why(error)})")
             return {"received": (None, None), "sent": (None, None)}
-        if moved.keys() != self._cards.keys():
+        if list(moved) != list(self._cards):
             self._cards = {name: self._cards.get(name) or (Counter(), Counter()) for name in moved}
+        self._numbers = [number for both in moved.values() for number in both]
         found: dict[str, _Rates] = {}
         for place, kind in enumerate(("received", "sent")):
             counters = [self._cards[name][place] for name in moved]
@@ -136,6 +159,7 @@ class Traffic:
         except (OSError, ValueError) as error:
             troubles.append(f"the disks cannot be seen ({_why(error)})")
             return {"read": (None, None), "written": (None, None)}
+        self._numbers += [read_in, out, dirty]
         # what is written lies in memory first, and what goes round the memory is never dirty there
         written = [rate for rate in (self._dirty.rate(dirty, now), self._out.rate(out, now)) if rate is not None]
         least = [rate for rate in (self._dirty.least, self._out.least) if rate is not None]
@@ -159,11 +183,14 @@ class Traffic:
 
     def _activity(self, kind: str, level: Level) -> Activity:
         who, user = self._names.get(kind) or ("", "")
+        part, what, lets_go = self._words[kind]
+        return Activity(who or part, what, level.since, level.last, lets_go, user)
+
+    def _words_of(self, kind: str) -> tuple[str, str, str]:
+        """What moves, what it does, and what would let it go."""
         part, verb = _WHAT[kind]
         limit = amount(self._above[kind])
-        what = f"{verb} {limit}"
-        lets_go = f"{duration(self._quiet_for)} below {limit}"
-        return Activity(who or part, what, level.since, level.last, lets_go, user)
+        return part, f"{verb} {limit}", f"{duration(self._quiet_for)} below {limit}"
 
 
 def _sum(rates: list[float | None]) -> float | None:

@@ -96,6 +96,27 @@ def test_a_megabyte_a_second_counts_at_the_second_look(world: World, rates: dict
     assert again._replace(last=one.last) == one
 
 
+def test_an_interface_that_comes_after_a_rest_counts(world: World) -> None:
+    """While nothing moves nobody looks at the others' names; one whose name ends like another's is not taken for it."""
+    world.net = {"veth0": [0, 0], **world.net}
+    assert not world.run(600).active
+    world.busy = "veth0"
+    assert not world.run(60, rx=MB).active, "what containers move passes the device, too"
+    world.net["eth1"] = [7e9, 0]
+    world.device("eth1")
+    world.busy = "eth1"
+    assert world.run(30, rx=MB).active
+
+
+def test_a_download_after_hours_of_rest_counts_at_the_second_look(world: World) -> None:
+    """And who moves it is known, and since when."""
+    assert not world.run(10_000, rx=9 * KB, written=9 * KB).active
+    began = world.tree.now
+    assert not world.step(rx=MB).active
+    (one,) = world.step(rx=MB).active
+    assert (one.who, one.since, one.last) == ("the network", began + 10.0, world.tree.now)
+
+
 def test_its_end_lets_go(world: World) -> None:
     """A pause does not: a download fetches one file after the other."""
     world.run(60, rx=MB)
