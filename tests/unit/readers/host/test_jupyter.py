@@ -523,7 +523,7 @@ def test_what_is_no_file_of_a_server(tmp_path: Path, changed: dict[str, object])
 def test_what_is_no_json_of_a_server(tmp_path: Path, text: str) -> None:
     """Half a file, as it may be while it is written."""
     runtime_file(tmp_path).write_text(text)
-    assert find(job(tmp_path)) == RuntimeFound("its runtime file is not one")
+    assert find(job(tmp_path)) == RuntimeFound("its runtime file is not valid")
 
 
 @pytest.mark.parametrize(

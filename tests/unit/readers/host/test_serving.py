@@ -453,7 +453,7 @@ def test_a_user_whose_servers_take_too_long_keeps_no_others_from_being_asked(
     ]  # fmt: skip
     assert (
         sight.unknown
-        == "root has more inference servers than are asked; uid 4321 has more inference servers than are asked"
+        == "root has more inference servers than costguard asks; uid 4321 has more inference servers than costguard asks"
     )
 
 
