@@ -42,7 +42,7 @@ class Interfaces:
 
     def read(self) -> dict[str, tuple[int, int]]:
         """Received and sent by each interface that counts. Raises OSError."""
-        rows = [row.partition(b":")[::2] for row in self._table.read().splitlines()[_HEAD:]]
+        rows = [row.partition(b":")[::2] for row in self._table.read().splitlines()[2:]]
         names = [name.strip() for name, _ in rows]
         if names != self._names:
             self._names, self._counted = names, self._choose([name.decode(errors="replace") for name in names])
