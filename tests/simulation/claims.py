@@ -160,7 +160,9 @@ class Claims:
             judge.breaks(f"the status says {answer['phase']}, and it is {judge.stage} for {at - judge.stage_at:.0f} s")
         if judge.arming.surely and not answer["armed"] and at - judge.arming.since > SETTLED:
             judge.breaks("the status says that it has not worked, and it has")
-        if answer["armed"] and not judge.arming.maybe and judge.law.arm_for is not None:
+        loads = [one[0] for look in judge.sights.looks for one in look.seen if one is not None]
+        never = max(loads, default=0.0) <= judge.law.arm_above  # a guard that was killed may have heard of more
+        if answer["armed"] and never and not judge.arming.maybe and judge.law.arm_for is not None:
             judge.breaks("the status says that it has worked, and it has not")
         self._holds(answer)
         self._gpus(answer)
