@@ -57,7 +57,7 @@ class Steps:
         if before is not None and step not in TWICE and judge.guard_at < before and not judge.unsaved:
             judge.breaks(f"the program of {step} runs again for {incident}")
         begun = judge.at - judge.guard_at > SOON  # the one before it may have been killed as it warned
-        if step in {"warning", "cancelled"} and incident not in judge.tried and begun and judge.reason != "person":
+        if step in {"warning", "cancelled"} and incident not in judge.tried and begun and job["reason"] != "person":
             judge.breaks(f"the program of {step} runs for {incident}, of which nobody was warned")
         if step in {"cancelled", "undo"} and judge.incident == incident and judge.is_out():
             judge.breaks(f"the program of {step} runs for {incident}, whose request is out")
