@@ -32,9 +32,8 @@ PORTS = 4
 SERVERS, SERVERS_OF_A_USER = 32, 8
 """So many are asked."""
 
-LIST_SECONDS, LIST_RARELY_SECONDS, LIST_LAST_SECONDS = 20.0, 60.0, 240.0
-"""Between two looks at who listens where: while a known program has no page yet; otherwise; and doubled up to the last one while the
-same do, and nobody on a usual port."""
+LIST_SECONDS, LIST_RARELY_SECONDS = 20.0, 60.0
+"""Between two looks at who listens where: while a known program has no page yet, and otherwise."""
 
 NO_SERVER = Sight(seen="no inference server runs")
 """Most machines, in every look."""
@@ -73,8 +72,6 @@ class Serving:
         self._holders = _Holders(place)
         self._servers: list[Process] = []  # the recognised ones
         self._list_at = 0.0
-        self._rarely = LIST_RARELY_SECONDS
-        self._own: list[Listener] = []  # who listens in this process's own network
         self._spots: list[_PageAddress] = []
         self._blind = ""  # why listening ports cannot be seen
         self._crowds: list[int] = []  # users whose servers take too long to go through
@@ -209,10 +206,7 @@ class Serving:
                     self._spots.append(_PageAddress(row.address, row.port, beside, row.uid, family.name, process.pid))
             spent[process.uid] += time.thread_time() - began
         self._crowds = [uid for uid, seconds in spent.items() if seconds > SECONDS]
-        usual = any(row.port in self.usual_ports for row in own)
-        same, self._own = own == self._own and not usual, own
-        self._rarely = min(LIST_LAST_SECONDS, self._rarely * 2.0) if same else LIST_RARELY_SECONDS
-        self._list_at = now + (LIST_SECONDS if len(self._spots) < len(recognised) else self._rarely)
+        self._list_at = now + (LIST_SECONDS if len(self._spots) < len(recognised) else LIST_RARELY_SECONDS)
         self._holders.forget(own)
         for row in own:
             if row.port in self.usual_ports and row.address and ("", row.port) not in taken:

@@ -15,7 +15,7 @@ from costguard.readers.host.inference import FAMILIES, family_of, ports_of, requ
 from costguard.readers.host.page import PageError
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import Moment, SensePaths, Sight
-from costguard.readers.host.serving import LIST_LAST_SECONDS, SERVERS_OF_A_USER, USUAL_PORTS, Serving, parts
+from costguard.readers.host.serving import LIST_RARELY_SECONDS, SERVERS_OF_A_USER, USUAL_PORTS, Serving, parts
 from tests.unit.readers.host.servers import WITHIN, Script, Server, answered, page, raw, settle, silence
 from tests.unit.readers.host.tree import look_as_reader
 
@@ -506,7 +506,7 @@ def test_a_server_that_listens_late_is_found_after_a_rest(world: World, serve: S
     world.sense.usual_ports = (server.port,)
     inode = next(row for row in _own_sockets() if row[1] == server.port)[0]
     (world.proc / "3" / "fd" / "9").symlink_to(f"socket:[{inode}]")
-    world.look(LIST_LAST_SECONDS)
+    world.look(LIST_RARELY_SECONDS)
     (one,) = world.looks(2).active
     assert one.who == f"SGLang of {one.user} on port {server.port}"
 
