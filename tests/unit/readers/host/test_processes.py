@@ -156,6 +156,13 @@ def test_what_has_ended_is_forgotten(tree: Tree) -> None:
     assert tree.processes.edition > edition
 
 
+def test_a_program_whose_first_thread_has_ended_works_on(tree: Tree) -> None:
+    """The kernel calls it a zombie, and its second thread is still there."""
+    tree.process(200, "one", state="Z", threads=2)
+    tree.pass_by()
+    assert [process.pid for process in tree.processes.named("one")] == [200]
+
+
 def test_a_number_that_is_used_again_is_another_process(tree: Tree) -> None:
     """The name may be the same: its start is not."""
     tree.process(200, "sshd", start=10.0)

@@ -55,13 +55,13 @@ class Tree:
 
     def process(
         self, pid: int, name: str, *, parent: int = 1, start: float = 100.0, terminal: int = 0, cpu: float = 0.0,
-        io: tuple[int, int] | None = None, state: str = "S", uid: int | None = None, exe: str = "",
+        io: tuple[int, int] | None = None, state: str = "S", uid: int | None = None, exe: str = "", threads: int = 1,
     ) -> None:  # fmt: skip
         """A process. ``start`` and ``cpu`` in seconds; ``io``: bytes that it has read and written."""
         folder = self.proc / str(pid)
         folder.mkdir(exist_ok=True)
         ticks = f"{round(cpu * 100)} 0"
-        stat = f"{pid} ({name}) {state} {parent} {pid} {pid} {terminal} 0 0 0 0 0 0 {ticks} 0 0 20 0 1 0 {round(start * 100)} 0 0\n"
+        stat = f"{pid} ({name}) {state} {parent} {pid} {pid} {terminal} 0 0 0 0 0 0 {ticks} 0 0 20 0 {threads} 0 {round(start * 100)} 0 0\n"
         (folder / "stat").write_text(stat)
         user = os.getuid() if uid is None else uid
         (folder / "status").write_text(
