@@ -199,9 +199,9 @@ class Cluster:
             open_now = sockets_of(self._proc, pid)
             if open_now and network not in networks:
                 networks[network] = peers.to_other_hosts(self._proc, pid)
-        except PermissionError:
+        except (PermissionError, ValueError, OverflowError):  # or its table is none
             rank.hidden = True
-        except (OSError, ValueError, OverflowError):  # it has ended, or its table is none
+        except OSError:  # it has ended
             return
         else:
             far = {one: port for one, port in networks.get(network, {}).items() if one in open_now}

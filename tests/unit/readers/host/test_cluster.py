@@ -406,3 +406,12 @@ print(any(asked(True)[0]), asked(True)[1] == door_row)
 def test_the_kernel_leaves_out_what_stays_on_this_machine() -> None:
     """So a machine whose processes have thousands of connections to each other costs nothing."""
     assert run(MANY) == ["True True True True", "False True"]
+
+
+def test_a_table_that_is_none_hides_who_is_talked_to(world: World) -> None:
+    """What cannot be understood is unknown, and no machine that talks to nobody."""
+    world.rank()
+    world.tree.write("proc/300/net/tcp", "head\n   0: here there 01 0:0 0:0 0 0 0 7 1 0 100 0\n")
+    sight = world.step(2)
+    assert sight.unknown
+    assert not sight.active
