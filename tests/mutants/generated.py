@@ -7,6 +7,7 @@ than chance explains where nine of ten are noticed (`floor.py`).
 """
 
 import argparse
+import hashlib
 import json
 import math
 import os
@@ -30,6 +31,7 @@ from tests.mutants.tree import ROOT, copy
 
 HERE = Path(__file__).parent
 QUICK = ("-m", "not thorough")
+MEASURED = ("costguard", "providers", "tests")
 LIVED = {PASSED, CUT}
 Key = tuple[str, str, str, str]
 
@@ -146,11 +148,19 @@ class Copy:
         self._log.close()
 
 
+def _digest() -> str:
+    """Of the code and its tests: what was measured before either changed says of other functions which tests call them."""
+    whole = hashlib.sha256()
+    for path in sorted(path for folder in MEASURED for path in (ROOT / folder).rglob("*.py")):
+        whole.update(path.read_bytes())
+    return whole.hexdigest()[:12]
+
+
 def attempt(group: Group, mutants: Iterator[Mutant], jobs: int, within: float, kept: Path | None) -> Iterator[Result]:
     """Try mutants of one group, some at a time."""
     with tempfile.TemporaryDirectory(prefix="mutants-") as name, ThreadPoolExecutor(jobs) as pool:
         idle: SimpleQueue[Copy] = SimpleQueue()
-        measured = Path(name) / "measured.json" if kept is None else kept / f"{group.name}.json"
+        measured = Path(name) / "measured.json" if kept is None else kept / f"{group.name}-{_digest()}.json"
         copies = [
             Copy(Path(name) / str(number), group, within, measured) for number in range(jobs)
         ]  # the first measures
