@@ -127,7 +127,7 @@ class Claims:
             judge.breaks("a deadline is said to have passed, and none has")
         looks = [look.seen for look in judge.sights.looks if look.at > judge.at - REST - 2 * law.interval]
         seen = [one for look in looks for one in look]
-        whole = judge.at - max(judge.guard_at, judge.anew, judge.hazy_at) > REST + 2 * law.interval
+        whole = judge.at - max(judge.guard_at, judge.anew, judge.hazy_at, judge.stalled) > REST + 2 * law.interval
         if whole and None not in seen and not any(one is not None and is_loud(one, law) for one in seen):
             judge.breaks("a deadline is said to wait for work, and nobody works")
 
