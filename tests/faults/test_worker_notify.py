@@ -40,8 +40,9 @@ class Terminal(NamedTuple):
 
     def shows(self, seconds: float = 1.0) -> str:
         """What was written to it so far."""
-        seen = b""
-        while select.select([self.screen], [], [], 0 if seen else seconds)[0]:
+        seen, screen = b"", select.poll()  # which takes descriptors of any number
+        screen.register(self.screen, select.POLLIN)
+        while screen.poll(0 if seen else 1000.0 * seconds):
             seen += os.read(self.screen, 65536)
         return seen.decode()
 

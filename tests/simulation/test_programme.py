@@ -13,7 +13,7 @@ CHECKED, LONG = 1, range(2, 8)
 """The programme that a commit is checked with, and those of the thorough tests."""
 
 
-@pytest.mark.parametrize("life", programme(CHECKED), ids=lambda life: f"{life.seed} {life.name}")
+@pytest.mark.parametrize("life", list(programme(CHECKED)), ids=lambda life: f"{life.seed} {life.name}")
 def test_ten_days(life: Life) -> None:
     """Each life of a programme, on its own."""
     with uncollected():
