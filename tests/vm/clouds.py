@@ -211,7 +211,7 @@ class Azure(Cloud):
 
     def begin(self) -> None:
         """As the portal does."""
-        self._here.world.power = "running"
+        self._here.world.start()
 
 
 class Rented(Guarded):

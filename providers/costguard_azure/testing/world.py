@@ -129,6 +129,10 @@ class World:
         self.hibernated = hibernate
         return self.operation(self.settles)
 
+    def start(self) -> None:
+        """Start the machine again, whatever was on its way."""
+        self.power, self._target = "running", ""
+
     def operation(self, seconds: float) -> str:
         """A long operation that ends after some seconds, whatever it does."""
         name = str(uuid.uuid4())
