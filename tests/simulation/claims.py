@@ -96,7 +96,7 @@ class Claims:
             self._judge.breaks("the state is said to be lost, and it was there")
 
     def _notice(self, _facts: dict[str, Any]) -> None:
-        if not self._judge.shown_at > self._judge.began:
+        if self._judge.shown_at < self._judge.story.world.boot_zero:  # what was announced before a sleep was, too
             self._judge.breaks("the cloud is said to take the machine, and it has announced nothing")
 
     def _refusal(self, facts: dict[str, Any]) -> None:

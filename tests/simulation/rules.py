@@ -203,7 +203,10 @@ def _warned(judge: "Judge", at: float, incident: str) -> None:
         judge.breaks(f"I2: it acts without a warning {grace:.0f} s before")
         return
     due = max(warned + grace, judge.graced_at + judge.law.boot_grace, _answered(judge, at, incident))
-    if at - due > max(60.0, grace) + 2 * interval + PREPARED_WITHIN and at - max(judge.stalled, judge.guard_at) > PREPARED_WITHIN:
+    if (
+        at - due > max(60.0, grace) + 2 * interval + PREPARED_WITHIN
+        and at - max(judge.stalled, judge.guard_at) > PREPARED_WITHIN
+    ):
         judge.breaks(f"I2: it acts {at - due:.0f} s after the end of a countdown of {grace:.0f} s")
     if warned < judge.ruled_at:
         judge.breaks("a warning of another policy, or of before the machine slept")
