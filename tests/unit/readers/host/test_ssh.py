@@ -1,5 +1,6 @@
 """The sense `ssh`, on a /proc that a test makes."""
 
+import gc
 import os
 import shutil
 import signal
@@ -373,6 +374,7 @@ def test_a_crowd_below_an_editor_takes_no_files(tmp_path: Path) -> None:
             editor.stdout.readline()
             sense, processes = Ssh(SETTINGS, SensePaths()), Processes(SensePaths())
             processes.look(0.0)
+            gc.collect()  # the files of a sense before this one are closed by now, not in the midst
             before = len(os.listdir("/proc/self/fd"))
             for look in range(1, 3 + (KEPT_OPEN + 20) // READS):
                 processes.look(10.0 * look)
