@@ -126,7 +126,9 @@ def _copy(path: str, copy: str) -> None:
 def _save(path: str, batch: Batch) -> None:
     with opened(path) as database:
         database.execute("BEGIN IMMEDIATE")
-        if database.execute("INSERT OR IGNORE INTO batches (id) VALUES (?)", (batch.batch,)).rowcount:
+        database.execute("INSERT OR IGNORE INTO batches (id) VALUES (?)", (batch.batch,))
+        # asked of SQLite: where Turkish is spoken Python takes INSERT for no change, and counts no rows
+        if database.execute("SELECT changes()").fetchone()[0]:
             _insert(database, batch)
             if batch.dated:  # a wrong clock must not delete what a right one has written
                 retain(database, batch.wall)

@@ -31,7 +31,7 @@ def guarded(tmp_path: Path, nvml_library: Path) -> Iterator[Guarded]:
 def shell(guarded: Guarded) -> Iterator["pexpect.spawn[str]"]:
     """An interactive shell on a terminal of its own."""
     spawned = pexpect.spawn(
-        "bash", ["--norc", "--noprofile", "-i"], env=guarded.environment | {"PS1": "READY> ", "TERM": "dumb"},
+        "bash", ["--norc", "--noprofile", "-i"], env=guarded.environment | {"PS1": "READY> ", "TERM": "dumb", "LANGUAGE": "en"},
         cwd=str(guarded.folder), timeout=PATIENCE, encoding="utf-8", echo=False, dimensions=(24, 200),
     )  # fmt: skip
     spawned.expect_exact("READY> ")
