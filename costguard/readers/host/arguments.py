@@ -5,9 +5,7 @@ from typing import Any
 
 from costguard.readers.host.processes import Process, Processes
 from costguard.readers.host.round_robin import round_robin
-from costguard.readers.host.text import read
-
-_READ_BYTES = 4096
+from costguard.readers.host.text import PAGE_BYTES, read
 
 PYTHONS = ("python", "pt_main_thread")
 """How the names of processes begin that run Python: PyTorch gives another one to whoever loads it."""
@@ -68,7 +66,7 @@ class Recognised:
     def _read(self, process: Process) -> bool:
         """Whether there are none: at the moment in which it becomes another program."""
         try:
-            words = read(f"{self._proc}/{process.pid}/cmdline", _READ_BYTES)
+            words = read(f"{self._proc}/{process.pid}/cmdline", PAGE_BYTES)
             what = self._judge(words.split(b"\0")) if self._sign in words else None
         except (FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended, or is not for this user
             return False

@@ -19,7 +19,7 @@ from costguard.readers.host.processes import NAME_LENGTH, Process, Processes
 from costguard.readers.host.rates import Level
 from costguard.readers.host.round_robin import round_robin
 from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight
-from costguard.readers.host.text import duration, printable, read
+from costguard.readers.host.text import PAGE_BYTES, duration, printable, read
 from costguard.readers.host.users import Users
 
 LAUNCHERS = frozenset((
@@ -137,7 +137,7 @@ class Cluster:
     def _launches(self, process: Process) -> bool:
         """Whether a Python runs a launcher."""
         try:
-            words = read(f"{self._proc}/{process.pid}/cmdline", 1024).split(b"\0")[:ARGUMENTS]
+            words = read(f"{self._proc}/{process.pid}/cmdline", PAGE_BYTES).split(b"\0")[:ARGUMENTS]
         except OSError:
             return False
         names = {word.rpartition(b"/")[2].decode(errors="replace") for word in words}

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import SensePaths
-from costguard.readers.host.text import printable, read
+from costguard.readers.host.text import PAGE_BYTES, printable, read
 from costguard.readers.host.users import Users
 
 PROCESSES_READ = 400
@@ -56,7 +56,7 @@ class Culprit:
         youngest = sorted((one for one in processes.all() if one.parent != 2), key=lambda one: -one.start)
         for process in youngest[:PROCESSES_READ]:
             try:
-                table = read(f"{self._proc}/{process.pid}/io", 512)
+                table = read(f"{self._proc}/{process.pid}/io", PAGE_BYTES)
                 found[process.pid] = int(table[table.index(field) + len(field) :].split(b"\n", 1)[0])
             except (OSError, ValueError):  # it has ended, or is not for this user
                 continue

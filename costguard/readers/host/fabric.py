@@ -10,6 +10,7 @@ from costguard.files import names_in
 from costguard.readers.host.rates import Counter
 from costguard.readers.host.sense import SensePaths
 from costguard.readers.host.table import FirstReadable
+from costguard.readers.host.text import PAGE_BYTES
 
 READS = 4
 """Counters read in one look."""
@@ -103,7 +104,7 @@ class Fabric:
                     path = f"{folder}/{name}"
                     size = _WORD if name in _DATA else 1
                     found[path] = self._counters.get(path) or _Count(
-                        size, FirstReadable(path, limit=64), Counter(LONGEST)
+                        size, FirstReadable(path, limit=PAGE_BYTES), Counter(LONGEST)
                     )
         self._counters, self._turn = found, []
         self._hot = [path for path in self._hot if path in found]

@@ -10,7 +10,7 @@ from costguard.holders import place as place_of
 from costguard.readers.host.gpus import DeviceHolder, GpuHolders
 from costguard.readers.host.processes import NAME_LENGTH, Process, Processes
 from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight
-from costguard.readers.host.text import printable, read
+from costguard.readers.host.text import PAGE_BYTES, printable, read
 from costguard.readers.host.users import Users
 
 
@@ -53,7 +53,7 @@ class Holders:
         known = self._places.get(process.pid)
         if known is None or known[0] is not process:
             try:
-                group = read(f"{self._proc}/{process.pid}/cgroup", 4096).decode(errors="replace")
+                group = read(f"{self._proc}/{process.pid}/cgroup", PAGE_BYTES).decode(errors="replace")
             except OSError:
                 return ""
             known = self._places[process.pid] = process, place_of(group)

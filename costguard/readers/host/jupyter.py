@@ -14,7 +14,7 @@ from costguard.readers.host.kernels import Kernel, Kernels, shown
 from costguard.readers.host.page import RESTS_SECONDS
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Moment, SensePaths, Sight
-from costguard.readers.host.text import read
+from costguard.readers.host.text import PAGE_BYTES, read
 from costguard.readers.host.users import Users
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ class Jupyter:
     def _cpu_seconds(self, pid: int) -> float:
         """Of a process and the children that it has waited for. Source: proc_pid_stat(5), fields 14 to 17."""
         try:
-            fields = read(f"{self._place.proc}/{pid}/stat", 4096).rpartition(b")")[2].split()
+            fields = read(f"{self._place.proc}/{pid}/stat", PAGE_BYTES).rpartition(b")")[2].split()
             return sum(map(int, fields[11:15])) / self._ticks
         except (OSError, ValueError):
             return 0.0

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from costguard.readers.host.round_robin import round_robin
 from costguard.readers.host.sense import SensePaths
 from costguard.readers.host.table import FirstReadable
-from costguard.readers.host.text import read
+from costguard.readers.host.text import PAGE_BYTES, read
 
 LIST_SECONDS = 200.0
 """From one listing to the next. What has ended stays in the view for so long at most."""
@@ -76,7 +76,7 @@ class Processes:
         self._dead: dict[int, None] = {}  # numbers behind which nobody lives, in turn: nobody has asked how they ended
         self._turn: list[int] = []  # who is read again in his turn
         self._turn_at: float | None = None  # on the boot clock, None before the first look
-        self._load = FirstReadable(f"{place.proc}/loadavg", limit=256)
+        self._load = FirstReadable(f"{place.proc}/loadavg", limit=PAGE_BYTES)
         self._last: int | None = None  # the last number that was given out, where that can be known
         self._last_text = b""  # the same as it stands in the file
         self._tried: int | None = None  # the last number that was tried twice
@@ -248,7 +248,7 @@ class Processes:
         if own not in pids:
             return f"{self._proc} does not show costguard's own process, so it is another machine's or container's"
         try:
-            read(f"{self._proc}/1/stat", 64)
+            read(f"{self._proc}/1/stat", PAGE_BYTES)
         except OSError:
             return f"{self._proc} hides the processes of other users (hidepid)"
         return ""
@@ -287,7 +287,7 @@ class Processes:
         """None where it has ended, or is a thread of another one. Raises OSError when that cannot be said."""
         folder = f"{self._proc}/{pid}"
         try:
-            head, _, rest = read(f"{folder}/stat", 4096).decode(errors="replace").rpartition(")")
+            head, _, rest = read(f"{folder}/stat", PAGE_BYTES).decode(errors="replace").rpartition(")")
             fields = rest.split()
             if (
                 fields[0] in {"Z", "X"} and int(fields[17]) < 2

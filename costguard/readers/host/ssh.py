@@ -15,7 +15,7 @@ from costguard.readers.host.processes import Process, Processes
 from costguard.readers.host.rates import LONGEST, Counter, Level
 from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Moment, SensePaths, Sight
 from costguard.readers.host.table import FirstReadable
-from costguard.readers.host.text import amount, duration, read
+from costguard.readers.host.text import PAGE_BYTES, amount, duration, read
 from costguard.readers.host.users import Users
 
 DAEMONS = ("sshd", "sshd-session", "dropbear", "tailscaled")
@@ -52,7 +52,6 @@ NO_SESSION = Sight(seen="no SSH session that moves bytes, no editor's server")
 """Most machines, in every look."""
 
 _TICKS = 100.0  # a second
-_ARGUMENTS = 4096  # bytes
 _ROOT_ALONE = "only root can see what other users' SSH sessions and editors do"
 
 
@@ -63,7 +62,7 @@ class _Meter:
 
     def __init__(self, pid: int, path: str) -> None:
         self.pid, self.path = pid, path
-        self._table = FirstReadable(path, limit=4096)
+        self._table = FirstReadable(path, limit=PAGE_BYTES)
         self.counter = Counter(LONGEST_TURN)
         self.rate: float | None = None
         self.least = 0.0
@@ -283,7 +282,7 @@ class Ssh:
         known = self._alone.get(process.pid)
         if known is None:
             try:
-                title = read(f"{self._proc}/{process.pid}/cmdline", _ARGUMENTS)
+                title = read(f"{self._proc}/{process.pid}/cmdline", PAGE_BYTES)
             except OSError:
                 return False
             known = process, title.startswith(b"sshd") and b"@" in title
@@ -303,7 +302,7 @@ class Ssh:
             program = os.readlink(f"{folder}/exe")
             editor = next((name for part, name in EDITORS.items() if part in program), "")
             if editor:
-                host = EXTENSION_HOST in read(f"{folder}/cmdline", _ARGUMENTS).split(b"\0")
+                host = EXTENSION_HOST in read(f"{folder}/cmdline", PAGE_BYTES).split(b"\0")
                 self._editors[process.pid] = process, editor, host
         except PermissionError:
             if process.name in (*DAEMONS, *ALONE, *RUNTIMES):

@@ -10,7 +10,7 @@ from typing import Any
 
 from costguard.readers.host.processes import Process, Processes
 from costguard.readers.host.sense import NEVER, Activity, Moment, SensePaths, Sight
-from costguard.readers.host.text import duration, read, several
+from costguard.readers.host.text import PAGE_BYTES, duration, read, several
 from costguard.readers.host.users import Users
 
 _Marks = tuple[int, float, float]
@@ -208,7 +208,7 @@ class Terminals:
         if process.name not in _SHELLS:
             return False
         try:
-            arguments = read(f"{self._place.proc}/{process.pid}/cmdline", 4096).split(b"\0")[1:-1]
+            arguments = read(f"{self._place.proc}/{process.pid}/cmdline", PAGE_BYTES).split(b"\0")[1:-1]
         except OSError:
             return True
         if process.name in _MULTIPLEXERS:
@@ -258,7 +258,7 @@ def _is_session(process: Process) -> bool:
 def _has_ended(folder: str) -> bool:
     """Whether a process is gone, or only waits for its parent to hear of its end."""
     try:
-        return read(f"{folder}/stat", 4096).rpartition(b")")[2].split()[0] in {b"Z", b"X"}
+        return read(f"{folder}/stat", PAGE_BYTES).rpartition(b")")[2].split()[0] in {b"Z", b"X"}
     except (FileNotFoundError, ProcessLookupError, IndexError):
         return True
     except OSError:

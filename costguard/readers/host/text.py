@@ -4,6 +4,9 @@ import os
 
 FILE_BYTES = 1 << 16
 
+PAGE_BYTES = 1 << 12
+"""More than any file of few words has, as `stat`; of arguments as much as anybody looks at."""
+
 LAST_BYTES = 3072
 """The kernel gives a table out by pages, less the line that does not fit: a shorter piece is the last one."""
 
