@@ -211,7 +211,10 @@ class Serving:
         for row in own:
             if row.port in self.usual_ports and row.address and ("", row.port) not in taken:
                 taken.add(("", row.port))
-                if self._holders.listens(now, row, processes):
+                holds = self._holders.listens(now, row, processes)
+                if holds is None:
+                    self._crowds.append(row.uid)
+                elif holds:
                     self._spots.append(_PageAddress(row.address, row.port, 0, row.uid))
 
     def _network_of(self, process: Process, own: list[Listener]) -> tuple[str, list[Listener]]:
@@ -244,11 +247,14 @@ class _Holders:
         inodes = {row.inode for row in rows}
         self._owners = {inode: owner for inode, owner in self._owners.items() if inode in inodes}
 
-    def listens(self, now: float, row: Listener, processes: Processes) -> bool:
-        """Whether who listens there, or a process below, holds a GPU."""
+    def listens(self, now: float, row: Listener, processes: Processes) -> bool | None:
+        """Whether who listens there, or a process below, holds a GPU; None where its user has too much open to find out."""
         owner = self._owners.get(row.inode)
         if owner is None:
-            owner = self._owners[row.inode] = _Owner(self._owner_of(row, processes), False, now)
+            pid = self._owner_of(row, processes)
+            if pid is None:
+                return None
+            owner = self._owners[row.inode] = _Owner(pid, False, now)
         process = processes.get(owner.pid)
         if process is None or owner.held or now < owner.again:
             return owner.held
@@ -256,14 +262,15 @@ class _Holders:
         self._owners[row.inode] = owner._replace(held=held, again=now + AGAIN_SECONDS)
         return held
 
-    def _owner_of(self, row: Listener, processes: Processes) -> int:
+    def _owner_of(self, row: Listener, processes: Processes) -> int | None:
+        """The first process that has this socket, 0 where none is seen to; None where finding it takes too long."""
         pids = sorted(process.pid for process in processes.all() if process.uid == row.uid)
         end = time.thread_time() + SECONDS
         for pid in pids:
             if self._has(pid, row.inode):
                 return pid
             if time.thread_time() > end:
-                break
+                return None
         return 0
 
     def _has(self, pid: int, inode: int) -> bool:

@@ -488,6 +488,24 @@ def test_a_usual_port_of_which_nobody_sees_the_process_is_left_alone(world: Worl
     assert server.requests == []
 
 
+def test_a_usual_port_whose_process_takes_too_long_to_be_found_is_unknown(
+    world: World, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its user may have a million files open. It is looked for again, and found once there are fewer."""
+    monkeypatch.setattr(serving, "SECONDS", 0.0)  # so that the first process takes as long as may be
+    server = serve(page(sglang(running=1.0)))
+    world.sense.usual_ports = (server.port,)
+    inode = next(row for row in _own_sockets() if row[1] == server.port)[0]
+    world.process(3, "python3 other.py", holds=("/dev/null",))
+    world.process(5, "python3 serve.py", holds=(f"socket:[{inode}]", f"{world.dev}/nvidia0"))
+    assert world.looks(3).unknown.endswith("has more inference servers than costguard asks")
+    assert server.requests == []
+    monkeypatch.setattr(serving, "SECONDS", WITHIN)
+    world.look(LIST_RARELY_SECONDS)
+    sight = world.looks(2)
+    assert (len(sight.active), sight.unknown) == (1, "")
+
+
 def test_a_process_that_becomes_a_server_is_found_though_its_name_stays(world: World, serve: Serve) -> None:
     """Between fork and exec it has its parent's arguments."""
     world.process(4, "python3 launch.py")
