@@ -109,6 +109,7 @@ class Traffic:
         self._looked = now
         may_begin = not self._upkeep.runs(processes, now) and not moment.saving
         troubles: list[str] = []
+        self._numbers = []
         rates: dict[str, _Rates] = {"fabric": self._fabric.look(now)}
         rates |= self._network(now, troubles) | self._disks(now, troubles)
         self._unknown = "; ".join(troubles)
@@ -124,7 +125,7 @@ class Traffic:
                 begun.append(kind)
                 self._names.pop(kind, None)
         self._resting = resting
-        if resting and not self._unknown:
+        if resting:
             counters = [counter for both in self._cards.values() for counter in both]
             self._still.begin([*counters, self._read, self._out, self._dirty], self._numbers, now)
         doubtful = not resting and any(level.doubtful for level in self._levels.values())
@@ -143,7 +144,7 @@ class Traffic:
             return {"received": (None, None), "sent": (None, None)}
         if list(moved) != list(self._cards):
             self._cards = {name: self._cards.get(name) or (Counter(), Counter()) for name in moved}
-        self._numbers = [number for both in moved.values() for number in both]
+        self._numbers += [number for both in moved.values() for number in both]
         found: dict[str, _Rates] = {}
         for place, kind in enumerate(("received", "sent")):
             counters = [self._cards[name][place] for name in moved]

@@ -420,6 +420,14 @@ def test_the_system_looks_after_itself(world: World) -> None:
     assert all(len(name) <= 15 for name in PROGRAMS)
 
 
+def test_a_network_that_is_never_seen_leaves_nothing_behind_at_each_look(world: World) -> None:
+    """The process of the senses lives for months."""
+    (world.tree.proc / "1/net/dev").unlink()
+    for _ in range(100):
+        assert "the network cannot be seen" in world.tree.look(world.sense).unknown
+    assert len(world.sense._numbers) < 10
+
+
 def test_upkeep_is_root_s(world: World) -> None:
     """Whoever names his program so holds up nothing, and hides nothing."""
     processes, upkeep = world.tree.processes, Upkeep([], world.tree.place)
