@@ -19,6 +19,7 @@ from costguard.accounts import Account, NoAccountError, account_of
 from costguard.parent import end_with_parent
 from costguard.process.worker import serve
 from costguard.readers.host.errand_jobs import ProbeEnd, ProbeJob
+from costguard.readers.host.text import PAGE_BYTES, read
 from costguard.trust import weakness
 
 OUTPUT_BYTES = 1 << 16
@@ -64,25 +65,34 @@ def main() -> int:
 
 def run(job: ProbeJob) -> ProbeEnd:
     """Run it and say how it ended. Told to end meanwhile, it first ends what it has started."""
+    signal.signal(signal.SIGTERM, _told_to_end)
     try:
-        signal.signal(signal.SIGTERM, _told_to_end)
+        end = _run(job)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # from here on only what is left is ended
+    except _ReaderGoneError as error:
+        end = ProbeEnd(str(error))
+    finally:
+        _end_all()
+    return end
+
+
+def _run(job: ProbeJob) -> ProbeEnd:
+    """Raises _ReaderGoneError."""
+    try:
         program, account = _program(job.run[0]), account_of(job.user)
         _refuse_strange(program, job.run[1:], account.uid if account else os.geteuid())
         code, output = _watch(*_start(program, job.run, account), job.within)
-    except (_ProbeError, _ReaderGoneError) as error:
+    except _ProbeError as error:
         return ProbeEnd(str(error))
     except NoAccountError as error:
         return ProbeEnd(f"is not run: {error}")
     except OSError as error:
         return ProbeEnd(f"cannot be run ({error.strerror})")
-    finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        _end_all()
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return ProbeEnd("", code, _number(output))
 
 
 def _told_to_end(_number: int, _frame: object) -> NoReturn:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # said once is enough: what follows must not be broken off
     raise _ReaderGoneError("was ended with its reader")
 
 
@@ -126,7 +136,7 @@ def _start(program: str, argv: tuple[str, ...], account: Account | None) -> tupl
             os._exit(_NOT_STARTED)
     for descriptor in (end, failure, nowhere):
         os.close(descriptor)
-    if number := os.read(failed, 16):  # its end is closed by the new program
+    if number := os.read(failed, PAGE_BYTES):  # its end is closed by the new program
         raise OSError(int(number), os.strerror(int(number)))
     os.close(failed)
     return pid, output
@@ -192,7 +202,7 @@ def _watch(pid: int, fd: int, within: float) -> tuple[int, bytes]:
 
 def _number(output: bytes) -> float | None:
     """The first word of the output, if it is a number."""
-    words = output[:256].split(None, 1)
+    words = output[:256].split()
     try:
         value = float(words[0])
     except (IndexError, ValueError):
@@ -216,8 +226,7 @@ def _below() -> set[int]:
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
-                with open(f"/proc/{name}/stat", "rb", buffering=0) as file:
-                    fields = file.read(4096).rpartition(b")")[2].split()
+                fields = read(f"/proc/{name}/stat", PAGE_BYTES).rpartition(b")")[2].split()
                 children.setdefault(int(fields[1]), []).append(int(name))
             except (OSError, ValueError, IndexError):  # it has ended
                 continue

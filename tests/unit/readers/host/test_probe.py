@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from costguard.process.command_lines import command_lines
+from costguard.process.wire import to_line
 from costguard.readers.host import errand
 from costguard.readers.host.errand_jobs import ProbeJob
 from costguard.readers.host.probe import Probe
@@ -201,10 +202,15 @@ def test_what_it_is_given() -> None:
 # ---- out of hand ------------------------------------------------------------------
 
 
-def gone(pid: int) -> bool:
+def state_of(pid: int) -> str:
+    """The letter of a process in `stat`; empty when it is gone."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        return file.read().rpartition(")")[2].split()[0] == "Z"
-    return True
+        return file.read().rpartition(")")[2].split()[0]
+    return ""
+
+
+def gone(pid: int) -> bool:
+    return state_of(pid) in {"", "Z"}
 
 
 def pids(file: Path) -> list[int]:
@@ -308,6 +314,33 @@ def test_the_end_of_the_reader_ends_the_probe(tmp_path: Path) -> None:
     while not gone(pids(noted)[0]) and time.monotonic() < end:
         time.sleep(0.005)
     assert gone(pids(noted)[0])
+
+
+@pytest.mark.parametrize("state", ["S", "T"])
+def test_being_told_to_end_again_and_again_breaks_nothing_off(tmp_path: Path, state: str) -> None:
+    """By the reader, and by the kernel when that ends as well: while the probe runs, and while it is being ended already."""
+    noted = tmp_path / "pids"
+    script = (
+        f"for i in 1 2 3 4 5 6 7 8; do setsid sh -c 'echo $$ >> {noted}; exec sleep 60' & done;"
+        f" while ! [ $(wc -l < {noted}) = 8 ]; do sleep 0.01; done; sleep 60"
+    )
+    within = WITHIN if state == "S" else 0.5
+    end = time.monotonic() + WITHIN
+    with subprocess.Popen(command_lines()["probe"], stdin=-1, stdout=-1) as worker:
+        assert worker.stdin is not None
+        worker.stdin.write(to_line(ProbeJob(shell(script), "", within)) + b"\n")
+        worker.stdin.flush()
+        while time.monotonic() < end and not (
+            noted.exists() and len(pids(noted)) == 8 and state_of(pids(noted)[0]) == state
+        ):
+            time.sleep(0.0005)
+        while worker.poll() is None:
+            worker.terminate()
+            time.sleep(0.0002)
+    left = [pid for pid in pids(noted) if not gone(pid)]
+    for pid in left:
+        os.kill(pid, signal.SIGKILL)
+    assert left == []
 
 
 def test_a_killed_reader_leaves_no_probe(tmp_path: Path) -> None:
