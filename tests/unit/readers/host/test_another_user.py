@@ -10,7 +10,6 @@ from costguard.readers.host.cluster import Cluster
 from costguard.readers.host.holders import Holders
 from costguard.readers.host.sense import Moment, Sight
 from costguard.readers.host.ssh import ALONE, DAEMONS, NO_SESSION, RUNTIMES, Ssh
-from costguard.readers.host.terminals import Terminals
 from tests.unit.readers.host import test_cluster, test_ssh, test_terminals
 from tests.unit.readers.host.rightless import closed
 from tests.unit.readers.host.test_terminals import Pty, forgotten, pty
@@ -25,6 +24,16 @@ HOSTS = "only root can see which hosts other users' processes talk to"
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
     return Tree(tmp_path)
+
+
+@pytest.fixture
+def apart(tmp_path: Path) -> test_terminals.World:
+    """A machine with terminals of its own: it has no name for those that the test opens."""
+    world = test_terminals.World(tmp_path)
+    (tmp_path / "dev/pts").mkdir(parents=True)
+    world.place = world.place._replace(dev=str(tmp_path / "dev"))
+    world.begin()
+    return world
 
 
 def seen(tree: Tree, sense: Ssh | Cluster) -> Sight:
@@ -115,17 +124,12 @@ def test_a_launcher_whose_connections_nobody_may_see_is_unknown_until_it_ends(tr
     assert seen(tree, sense) == NO_JOB
 
 
-def test_a_terminal_that_nobody_may_look_at_is_unknown(tmp_path: Path, pty: Pty) -> None:
+def test_a_terminal_that_nobody_may_look_at_is_unknown(apart: test_terminals.World, pty: Pty) -> None:
     """By its process it is closed, and this machine has no name for it."""
-    world = test_terminals.World(tmp_path)
-    dev = tmp_path / "dev"
-    (dev / "pts").mkdir(parents=True)
-    world.place = world.place._replace(dev=str(dev))
-    world.sense = Terminals(world.settings, world.place)
-    world.session(70, pty)
-    with closed(world.proc / "70/fd"):
-        assert (world.look().unknown, world.look().active) == (f"{pty.name} cannot be read", ())
-    assert world.look().unknown == ""
+    apart.session(70, pty)
+    with closed(apart.proc / "70/fd"):
+        assert (apart.look().unknown, apart.look().active) == (f"{pty.name} cannot be read", ())
+    assert apart.look().unknown == ""
 
 
 def test_a_terminal_that_has_a_name_here_is_seen_by_it(tmp_path: Path, pty: Pty) -> None:
@@ -146,37 +150,29 @@ def test_a_terminal_that_has_a_name_here_is_seen_by_it(tmp_path: Path, pty: Pty)
         ((4, 65), "ttyS1"), ((5, 1), "terminal 5:1"), ((204, 64), "terminal 204:64"), ((136, 0xFFFFF), "pts/1048575"),
     ],
 )  # fmt: skip
-def test_a_terminal_has_the_name_that_people_know(tmp_path: Path, device: tuple[int, int], name: str) -> None:
+def test_a_terminal_has_the_name_that_people_know(
+    apart: test_terminals.World, device: tuple[int, int], name: str
+) -> None:
     """By the number that the kernel writes of it, in which the minor one is in two parts: proc_pid_stat(5)."""
-    world = test_terminals.World(tmp_path)
-    dev = tmp_path / "dev"
-    (dev / "pts").mkdir(parents=True)
-    world.place = world.place._replace(dev=str(dev))
-    world.sense = Terminals(world.settings, world.place)
     major, minor = device
     terminal = (minor & 0xFF) | (major << 8) | ((minor & ~0xFF) << 12)
-    folder = world.proc / "70"
+    folder = apart.proc / "70"
     (folder / "fd").mkdir(parents=True)
     (folder / "stat").write_text(f"70 (bash) S 1 70 70 {terminal} 0 {'0 ' * 14}5 0 0\n")
     with closed(folder / "fd"):
-        assert world.look().unknown == f"{name} cannot be read"
+        assert apart.look().unknown == f"{name} cannot be read"
 
 
 @pytest.mark.parametrize("ended", ["gone", "Z", "X"])
-def test_a_session_that_has_ended_hides_no_terminal(tmp_path: Path, pty: Pty, ended: str) -> None:
+def test_a_session_that_has_ended_hides_no_terminal(apart: test_terminals.World, pty: Pty, ended: str) -> None:
     """Or only waits for its parent to hear of it."""
-    world = test_terminals.World(tmp_path)
-    dev = tmp_path / "dev"
-    (dev / "pts").mkdir(parents=True)
-    world.place = world.place._replace(dev=str(dev))
-    world.sense = Terminals(world.settings, world.place)
-    world.session(70, pty)
-    world.processes.look(world.boot)
-    stat = world.proc / "70/stat"
+    apart.session(70, pty)
+    apart.processes.look(apart.boot)
+    stat = apart.proc / "70/stat"
     if ended == "gone":
         os.unlink(stat)
     else:
         stat.write_text(stat.read_text().replace(") S ", f") {ended} "))
-    with closed(world.proc / "70/fd"):
-        sight = world.sense.look(Moment(world.boot, world.wall), world.processes)
+    with closed(apart.proc / "70/fd"):
+        sight = apart.sense.look(Moment(apart.boot, apart.wall), apart.processes)
     assert (sight.unknown, sight.seen) == ("", "no terminal")
