@@ -205,7 +205,7 @@ def _unasked(recorded: Result | None, why: str) -> Result:
 def _cannot(verb: Verb, cloud: str, can: Sequence[Verb]) -> PlanFinding:
     text = f"{cloud} cannot {verb} a machine: the bill would go on"
     return PlanFinding(
-        "no_such_action", text, f"set kill_action to one that it can carry out ({', '.join(can)}), or to a guest action"
+        "no_such_action", text, f"set kill_action to what it can do ({', '.join(can)}), or to a guest action"
     )
 
 

@@ -32,9 +32,7 @@ def run_own(
         try:
             ended = _apart(context, argv, limit, environ, account)
         except own_unit.NotStartedError as error:
-            within = (
-                f"; it ran within the agent's own service, because systemd did not start it in one of its own: {error}"
-            )
+            within = f"; it ran inside the agent's own service, because systemd did not start a separate one: {error}"
             ended = None
         if ended is None:
             apart = False

@@ -127,7 +127,7 @@ def _chosen(context: Context) -> ChosenTask:
     chosen = choose(context.task_access)
     begun = context.task.get("id", "")
     if begun and begun != chosen.task.id:
-        text = f"costguard was started for task {begun}, and this is {chosen.task.words}: nothing is ended"
+        text = f"costguard was started for task {begun}, but this is {chosen.task.words}: nothing is ended"
         raise NoTaskError(
             PlanFinding("not_this_task", text, "start costguard again inside the task that it should guard")
         )

@@ -19,7 +19,7 @@ from costguard.plans import Plan, PlanFinding, Result, worst
 DEFAULT_SECONDS = time_limits.HOOK_SECONDS
 """Seconds; ``hooks.timeout``."""
 
-REPEATED = {"pre_stop": "work may not be saved", "undo": "what was drained may still be drained"}
+REPEATED = {"pre_stop": "work may be unsaved", "undo": "what pre_stop drained may still be drained"}
 """Steps that run once more where an end of the agent cut them off, and what it means where that was cut off too."""
 
 _POLL_SECONDS = 0.1

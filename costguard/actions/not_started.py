@@ -40,7 +40,7 @@ def refused(path: str, account: Account | None) -> str:
     folder = os.path.dirname(path)
     for part in [*reversed(_above(folder)), folder]:
         if part and not _may(part, account):
-            return f"{name} may not enter {part}: put the program where {name} may, as into /usr/local/bin"
+            return f"{name} may not enter {part}: put the program where {name} can reach it, such as /usr/local/bin"
     if os.path.isdir(path):
         return "it is a folder: name a program"
     return "" if _may(path, account) else f"{name} may not execute it: `chmod a+rx {path}`"

@@ -19,7 +19,7 @@ def announced(decided: Plan, context: Context) -> Plan:
     """The plan, which says so beforehand where the owner asked for it."""
     if not (decided.may_act and _wanted(context)):
         return decided
-    text = "the processes that hold a GPU get SIGTERM once the cloud has accepted it"
+    text = "once the cloud accepts, the processes that hold a GPU get SIGTERM"
     return decided._replace(findings=(*decided.findings, PlanFinding("sigterm", text)))
 
 

@@ -22,7 +22,7 @@ WAITING_LIMIT = 8
 
 
 STILL_DRAINED = (
-    "what was drained for its end may still be drained; undo that by hand (`costguard history` has the hook's output)"
+    "what pre_stop drained may still be drained; undo it by hand (`costguard history` shows the hook's output)"
 )
 """Said to people when an undo has failed: else nobody looks."""
 

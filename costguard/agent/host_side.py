@@ -265,7 +265,7 @@ def sentence(activity: Activity, now: float) -> str:
     since, last, lets_go = activity.since, activity.last, activity.lets_go
     ago = f" {_about(now - last)} ago" if now - last >= 60.0 else ""
     lasts = f", for {_about(last - since)}" if last - since >= 60.0 else ""
-    return f"{activity.who} {activity.what}{ago}{lasts}" + (f"; {lets_go} lets it go" if lets_go else "")
+    return f"{activity.who} {activity.what}{ago}{lasts}" + (f"; counts until {lets_go}" if lets_go else "")
 
 
 def _about(seconds: float) -> str:

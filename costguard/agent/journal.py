@@ -18,8 +18,8 @@ PREFIXES: Mapping[str, str] = {
     "stopping": "began to stop",
     "outcome_unknown": "OUTCOME UNKNOWN",
     "reminder": "reminder",
-    "unknown_alarm": "not all can be seen",
-    "unknown_recovered": "all can be seen again",
+    "unknown_alarm": "something cannot be seen",
+    "unknown_recovered": "everything can be seen again",
     "kept_up": "kept up without GPU work",
     "weak_sign": "only a weak sign of work",
     "held": "held",
@@ -63,7 +63,7 @@ RECOVERED: Mapping[str, str] = {
 def line(effect: Tell, sentence: str) -> str:
     """The line of one message: its prefix, its detail if the sentence lacks it, the sentence."""
     if effect.kind == "unguarded":  # the sentence promises what nobody is there to do
-        return f"{PREFIXES[effect.kind]}: costguard ends in a countdown; nothing happens until it runs again"
+        return f"{PREFIXES[effect.kind]}: costguard ended during a countdown; nothing happens until it runs again"
     prefix = PREFIXES.get(effect.kind, effect.kind.replace("_", " "))
     return f"{prefix}: {_detail(effect)}{sentence}"
 

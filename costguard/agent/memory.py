@@ -146,7 +146,7 @@ class Memory:
                 return state
             state, self._order = with_commitments(state, lasting), lasting["order"]
         except UNUSABLE as error:
-            self._host.say(f"<3>the saved commitments are unusable ({error}); going by the saved state alone")
+            self._host.say(f"<3>the saved commitments are unusable ({error}); using the saved state alone")
         return state
 
     def _fresh(self, boot: Start, now: float, *, lost: bool) -> State:

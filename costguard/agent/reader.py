@@ -333,7 +333,7 @@ class ReaderProcess:
         if now < self._start_at:
             return False
         if self._host.unreaped(self._program) >= UNREAPED_LIMIT:
-            self.failure = f"{UNREAPED_LIMIT} readers hang in the driver and cannot be killed; none is started any more"
+            self.failure = f"{UNREAPED_LIMIT} readers hang in the driver and cannot be killed; no new one is started"
             return False
         try:
             self.child = self._host.spawn(self._program, to_line(self._job()))

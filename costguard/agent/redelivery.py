@@ -181,7 +181,7 @@ class Redelivery:
             further, written = job(one.message, one.channels)._replace(again=True), one.written
             waiting = Pending(further, one.tries, now + PAUSE_SECONDS, now if written is None else written)
             if one.message.kind in OF_AN_EXIT and one.message.facts.get("action") == "end_process":
-                self._let_go(waiting, "not sent again, costguard was started again")
+                self._let_go(waiting, "not sent again: costguard restarted")
             else:
                 self._queue.append(waiting)
 
@@ -217,7 +217,7 @@ class Redelivery:
             self._in_place_of.append(by.id)
             found.append(self._sending.job.message)
         for one in late:
-            self._let_go(one, f"not sent again, overtaken by {by.kind}")
+            self._let_go(one, f"not sent again: overtaken by {by.kind}")
         if late:
             self._queue = [one for one in self._queue if one not in late]
             self._in_place_of.append(by.id)

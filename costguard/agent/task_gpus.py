@@ -42,7 +42,7 @@ class TaskGpus:
         found = granted(seen, [devices[key] for key in seen.gpus if key in devices], self._environment)
         if found.doubt or not found.keys:
             self._report(
-                "task", f"it is uncertain which GPUs are this task's, so none is judged: {found.doubt or found.why}"
+                "task", f"it is unclear which GPUs belong to this task, so none is judged: {found.doubt or found.why}"
             )
             return
         self._report("task", None)

@@ -95,7 +95,7 @@ def named_gpus(context: click.Context, parameter: click.Parameter, given: Sequen
 @click.option("--once", is_flag=True, help="Do not repeat what ended with 0; end when all is done.")
 @click.option("--by", type=click.Choice(["processes", "load"]), help="What counts as in use: processes on the GPU, or its load (default: processes).")  # fmt: skip
 @click.option("--threshold", callback=as_callback(share), metavar="SHARE", help="With --by load: below it a GPU is not used (default: 5%).")  # fmt: skip
-@click.option("--ignore", multiple=True, callback=_names, metavar="NAMES", help="Programs that do not count as somebody, by their exact names.")  # fmt: skip
+@click.option("--ignore", multiple=True, callback=_names, metavar="NAMES", help="Programs whose use of a GPU does not count, by exact name.")  # fmt: skip
 @click.option("--users", callback=as_callback(values.seconds), metavar="TIME", help="Yield while somebody has typed on a terminal within this time (default: off).")  # fmt: skip
 @click.option(
     "--ignore-users", multiple=True, callback=_names, metavar="NAMES", help="Users whose terminals do not count."

@@ -110,7 +110,7 @@ _OPTIONS: Mapping[str, _Option] = {
     "unknown_for": _time(values.seconds),
     "retry": _time(values.seconds),
     "once": _SWITCH,
-    "signal": _Option(signal_number, short_name, '"TERM", "INT" and their like'),
+    "signal": _Option(signal_number, short_name, '"TERM", "INT" or another signal that ends a process'),
     "grace": _time(values.seconds),
 }
 """Options of the command line that apply to all work."""

@@ -60,7 +60,7 @@ def write_page(history: str, path: str, since: float, price: Rate | None, settin
             found = found._replace(threshold=found.threshold if settings.threshold is None else settings.threshold)
     except (TypeError, ValueError, OverflowError) as error:
         hint = "`costguard history --json` shows what it holds"
-        raise CostguardError(f"{history} holds values of another kind: {error}", hint, REFUSED) from error
+        raise CostguardError(f"{history} holds unexpected values: {error}", hint, REFUSED) from error
     drawn_why = ""
     shown: tuple[str, ...] = ()
     if not found.empty:

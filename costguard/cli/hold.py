@@ -113,7 +113,7 @@ def _asked(state_dir: str | None, ask: dict[str, Any]) -> dict[str, Any]:
         start = start_after(action, (report["agent"].get("cloud") or {}).get)
         hint = f"once it is off, start it again from elsewhere: {start}" if start else error.hint
         if action == "terminate":
-            hint = "a machine that is terminated is deleted, and cannot be started again: create another one"
+            hint = "a terminated machine is deleted and cannot be started again: create a new one"
         raise CostguardError(error.message, hint, REFUSED) from None
 
 
@@ -160,9 +160,7 @@ def described(report: dict[str, Any], asked: float) -> list[str]:
         limits = "hold.max, hold.per_user and hold.total"
         lines.append(f"You asked for {duration(asked)}; the configuration allows {duration(length)} now ({limits}).")
     if length > asked + 1.0:
-        lines.append(
-            f"It is your earlier hold, which lasts longer than the {duration(asked)} that you asked for, and counts."
-        )
+        lines.append(f"Your earlier hold lasts longer than the {duration(asked)} you asked for, so it counts.")
     last = max(report["holds"], key=lambda held: held["until"] or 0.0)
     if last["until"] > hold["until"] + 1.0:
         lines.append(f"The hold of {clean(last['owner'])} lasts longer, until {moment(last['until'], report['time'])}.")

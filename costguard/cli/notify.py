@@ -196,7 +196,9 @@ def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arriva
 
 
 def _arrival(name: str, told: Any) -> Arrival:  # noqa: ANN401 - a DeliveryResult, whose module is loaded later
-    failed = told.failed.get(name, "" if name in told.reached else told.error or "the worker did not report on it")
+    failed = told.failed.get(
+        name, "" if name in told.reached else told.error or "the worker did not report this channel"
+    )
     return Arrival(name, name in told.reached and not failed, told.reached.get(name, ""), failed)
 
 

@@ -67,5 +67,5 @@ def signal_number(text: object) -> int:
         if (given == str(one.value) or name == one.name) and one.name not in _NO_END:
             return one.value
     raise ValueError(
-        f"{text} is no signal that ends a process; allowed: TERM, INT, QUIT, HUP, USR1 and their like, or a number"
+        f"{text} is not a signal that ends a process; allowed: TERM, INT, QUIT, HUP, USR1 or another such signal, or its number"
     )

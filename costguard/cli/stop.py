@@ -145,7 +145,7 @@ def _check_allowed(effective: Mapping[str, Any], report: Mapping[str, Any] | Non
         )
     if action not in ACTIONS:
         message = f"kill_action is {action!r}, which does not stop this machine"
-        raise CostguardError(message, "name one that does: `costguard stop --action stop`", USAGE)
+        raise CostguardError(message, "name another action: `costguard stop --action stop`", USAGE)
     if report is not None and report["phase"] in {"ACTING", "CONFIRMING"}:
         raise CostguardError("the agent is already carrying out an action", "see `costguard status`", REFUSED)
 

@@ -1,4 +1,4 @@
-"""What leads to this machine and to its cloud: where its files are, and what is installed and configured."""
+"""How to reach this machine and its cloud: where its files are, and what is installed and configured."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Self
@@ -19,7 +19,7 @@ class HostPaths(NamedTuple):
 
 
 class CloudAccess(NamedTuple):
-    """What leads to this machine's cloud: the installed plug-ins, the section ``[cloud]``, and where its files are."""
+    """How to reach this machine's cloud: the installed plug-ins, the section ``[cloud]``, and where its files are."""
 
     providers: tuple[str, ...]
     cloud: Mapping[str, object]

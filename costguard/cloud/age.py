@@ -3,7 +3,7 @@
 from costguard.files import text_of
 
 YOUNG_SECONDS = 600.0
-"""Seconds of a machine's life in which a right that is denied may just not have arrived yet."""
+"""Age in seconds up to which a denied right may simply not have arrived yet."""
 
 
 def is_young(age: float | None) -> bool:

@@ -13,7 +13,7 @@ FOREIGN = "foreign_answer"
 
 
 def line(text: object, most: int = 300) -> str:
-    """A message of others on one line of at most so many characters."""
+    """Somebody else's message, cut to one line of limited length."""
     return " ".join(str(text).split())[:most] or type(text).__name__
 
 
@@ -30,7 +30,7 @@ def no_answer(doing: str, why: object) -> CloudError:
 
 
 def foreign(cloud: str, doing: str, status: int, hint: str, why: object = "", *, sent: Sent = "hardly") -> CloudError:
-    """A refusal or a redirect in other words than the cloud's: no role helps, and it is no veto."""
+    """A refusal or redirect that is not in the cloud's own words: no role helps, and it is not a veto."""
     detail = f": {line(why)}" if why else ""
     message = f"{doing}: status {status}, but not from {cloud}: a proxy or another service answers{detail}"
     return CloudError("unreachable", message, code=FOREIGN, hint=hint, sent=sent)

@@ -1,10 +1,10 @@
 """What to do next, where the advice is the same on every cloud: one wording of each."""
 
 AGAIN = "run it again; a running agent does so by itself, see `costguard status`"
-"""About a trouble that passes, whoever asked: a person by hand, or the agent."""
+"""About a passing trouble, whoever asked: a person by hand, or the agent."""
 
 DOCTOR = "run `costguard doctor`"
-"""About what only a look at everything explains."""
+"""About what only a full check explains."""
 
 THEN_DOCTOR = f"then {DOCTOR}"
 """The end of advice about a cause outside of costguard."""
@@ -22,7 +22,7 @@ METADATA = f"check cloud.metadata_endpoint and what answers there, {THEN_DOCTOR}
 """About a metadata service that is not the cloud's."""
 
 ADDRESS = "write it as http://HOST[:PORT] in cloud.metadata_endpoint"
-"""About an address of a metadata service that is none."""
+"""About a malformed address of a metadata service."""
 
 PROVIDER = f"correct cloud.provider, {THEN_DOCTOR}"
 """About a firmware that names another cloud than the configuration."""
@@ -37,7 +37,7 @@ CLOCK = "set this machine's clock: `timedatectl`"
 """About a clock that is too far from the cloud's."""
 
 RESTART = "restart the agent: `systemctl restart costguard`"
-"""About a machine that is another one than at the start."""
+"""About a machine that is not the one it was at the start."""
 
 RECEIPT = "use the whole receipt from the acting message or from `costguard history`"
 """About a receipt that names no machine."""

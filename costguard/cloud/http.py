@@ -16,7 +16,7 @@ from costguard.cloud.plain import SlowError
 
 
 class DeadlineConnection(http.client.HTTPConnection):
-    """One request, without proxy and redirect. The whole exchange has ``seconds`` from now.
+    """One request, without proxies or redirects. The whole exchange has ``seconds`` from now.
 
     Raises SlowError where the answer is late, and what `http.client` raises (OSError, HTTPException).
     """
@@ -105,11 +105,11 @@ class _Body(io.RawIOBase):
 
 
 LONGEST_BYTES = 8 * 2**20
-"""Bytes of a whole answer, unpacked; what a cloud says of one machine is a small part of it."""
+"""Bytes of a whole answer, unpacked; what a cloud says of one machine is far less."""
 
 
 class TooLongError(Exception):
-    """An answer had more than `LONGEST_BYTES` bytes: whoever sent it, it is nothing that was asked for."""
+    """An answer had more than `LONGEST_BYTES` bytes, so it is not what was asked for."""
 
     def __init__(self) -> None:
         super().__init__(f"it has more than {LONGEST_BYTES // 2**20} MB")

@@ -1,4 +1,4 @@
-"""Whether disks that are part of the machine, and lose their data when it ends, hold any. One rule for every cloud.
+"""Whether the machine's own disks, which lose their data when it ends, hold any. One rule for every cloud.
 
 An empty file system is empty. Swap is memory, which ends with the machine in any case. What is mounted and has
 anything else in it, or cannot be looked at, holds data. Of what is not mounted the content decides where it may be read;

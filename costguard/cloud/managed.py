@@ -1,4 +1,4 @@
-"""Whether this machine is a node of a scheduler: such a node ends by its scheduler's own power-down and in no other way.
+"""Whether this machine is a node of a scheduler: then only its scheduler may power it down.
 
 A node that stops behind its scheduler loses its jobs, hangs, or is replaced. The names in a cloud's tags stand with each
 plug-in; the daemons of the host in `costguard.cloud.schedulers`. The owner's configuration alone can say that nothing is scheduled here
@@ -134,7 +134,7 @@ def by_daemon(procfs: str, settings: Mapping[str, object]) -> list[tuple[Verdict
 def by_metadata(plugin: Provider, site: Site) -> list[tuple[Verdict, PlanFinding]]:
     """What the metadata service says, through a plug-in that knows its scheduler's names there (``scheduler(site)``).
 
-    One that does not answer says nothing: a guest action is for the time when the cloud cannot be asked.
+    No answer means nothing: guest actions are for times when the cloud cannot be asked.
     """
     ask = getattr(plugin, "scheduler", None)  # a plug-in of others may not have it
     if ask is None:
@@ -190,9 +190,9 @@ def _hides_processes(procfs: str) -> bool:
 
 
 def _may_be_root(uid: str, status: Mapping[str, tuple[str, ...]]) -> bool:
-    """Root, a system user, or somebody who may become root: whoever else names a process so keeps no bill going.
+    """Root, a system user, or somebody who may become root: nobody else may keep a bill going by naming a process so.
 
-    Not known is as good as root: then the machine stays up.
+    Unknown counts as root: then the machine stays up.
     """
     if not uid.isdecimal() or int(uid) < _FIRST_USER:
         return True
@@ -210,7 +210,7 @@ def _admin_groups() -> set[str]:
 
 
 def _is_daemon(procfs: str, number: str, name: str, status: Mapping[str, tuple[str, ...]]) -> bool:
-    """Whether it is more than a program of the same name; what cannot be read counts."""
+    """Whether it is a real daemon, not just a program of the same name; what cannot be read counts as one."""
     words = _text(procfs, f"{number}/cmdline").split("\0")
     if len(words) < 2:
         return True

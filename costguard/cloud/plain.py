@@ -83,7 +83,7 @@ class Connection:
         return "\r\n".join((f"{method} {target} HTTP/1.1", *lines, "", "")).encode("ascii")
 
     def _wait(self) -> float:
-        """Seconds that the next step has. Raises SlowError."""
+        """Seconds left for the next step. Raises SlowError."""
         left = self._end - time.monotonic()
         if left <= 0:
             raise SlowError("the answer came too slowly")

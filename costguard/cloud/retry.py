@@ -1,6 +1,6 @@
-"""The same call again: exponential backoff, an end that holds, and one limit for a whole call.
+"""Retries: exponential backoff, a firm end, and one limit for a whole call.
 
-Which errors may be repeated is each plug-in's own to say; how long to wait between two tries is said here.
+Each plug-in says which errors may be retried; how long to wait between two tries is decided here.
 """
 
 import time
@@ -13,7 +13,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.25, 8.0
 """Seconds of the first and of the longest pause."""
 
 LEAST_TRY_SECONDS = 1.0
-"""Seconds that another try needs at least: one that is cut off makes a certain failure an unknown one."""
+"""The least time for another try, in seconds: one that is cut off turns a certain failure into an unknown one."""
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class LateError(TimeoutError):
 
 
 Again = Callable[[CloudError], float | None]
-"""Seconds that the cloud asks to wait at least before the same call may be made again; None: it may not."""
+"""The least seconds to wait before the same call may be made again; None: it may not."""
 
 
 def pauses(longest: float = LONGEST_PAUSE_SECONDS) -> Iterator[float]:

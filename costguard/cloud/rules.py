@@ -1,7 +1,7 @@
-"""A plan is a list of small rules, each of which looks at one circumstance. The same runner for every cloud; pure.
+"""A plan is a list of small rules, each looking at one circumstance. The same runner for every cloud; pure.
 
-A rule takes a `Case` and yields what it finds, each finding with its verdict; nothing where it has nothing to say. What every
-cloud has to say in the same words stands here too: a plug-in adds the name of a thing and the command that helps.
+A rule takes a `Case` and yields findings with their verdicts, or nothing. Findings that are the same on every cloud are worded
+here: a plug-in adds the name of a thing and the command that helps.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -79,7 +79,7 @@ def ends_already(shows: str, *, ends_bill: bool | None) -> Row:
 
 
 def not_running(cloud: str, state: str, hint: str) -> Row:
-    """A machine that neither runs nor ends."""
+    """A machine that is neither running nor ending."""
     text = f"{cloud} shows this machine as {state or 'in no state'}, not running: nothing is sent"
     return refuse("not_running", text, hint)
 

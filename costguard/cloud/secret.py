@@ -17,7 +17,7 @@ LONGEST = 64 << 10
 
 ELSEWHERE = "name file:/PATH, env:NAME or credential:NAME instead"
 
-_MARGIN_SECONDS = 0.5  # in which the plug-in itself can say what hung
+_MARGIN_SECONDS = 0.5  # left for the plug-in itself to say what hung
 
 _NOBODY = {
     "no_provider": ("no cloud plug-in recognises this machine", f"{ELSEWHERE}, or name the cloud in cloud.provider"),

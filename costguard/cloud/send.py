@@ -14,9 +14,9 @@ from costguard.cloud.retry import LEAST_TRY_SECONDS, until
 from costguard.plans import Plan, Result
 
 LOOK_SECONDS, LEAST_LOOK_SECONDS = 5.0, 0.5
-"""Seconds for one look at the machine; the last one gets the least also beyond the deadline."""
+"""Seconds for one look at the machine; the last look gets at least the second number, even beyond the deadline."""
 
-_FOR_A_LOOK = 0.2  # the part of the time, at most, that is kept for the last look
+_FOR_A_LOOK = 0.2  # the greatest share of the time that is kept for the last look
 
 Repeat = Literal["same", "seen", "never"]
 """When a request that may have been heard is sent again. ``same``: whenever it may help, for the cloud carries an id out
@@ -53,7 +53,7 @@ class EndRequest(NamedTuple):
 
 
 def unsent(decided: Plan, seen: Look | None) -> Result | None:
-    """What is said without a request: the plan refuses, or the machine ends already. None: it may be sent."""
+    """The result without a request: the plan refuses, or the machine is ending already. None: the request may be sent."""
     if not decided.may_act or seen is None:
         codes = ", ".join(finding.code for finding in decided.findings)
         why = f"{decided.findings[0].text} ({codes})" if codes else "the machine's state could not be read"
@@ -64,7 +64,7 @@ def unsent(decided: Plan, seen: Look | None) -> Result | None:
 
 
 def unchanged(recorded: Result | None, shows: str) -> Result:
-    """The cloud shows nothing new of an attempt: what was recorded, with what it shows."""
+    """The result when the cloud shows no effect: what was recorded, with what the cloud shows."""
     if recorded is None:
         return Result("unknown", f"no record of this attempt; {shows}")
     return recorded._replace(detail=f"{recorded.detail}; {shows}")
@@ -153,7 +153,7 @@ class _Attempt:
         return f"{error.told}{earlier}; unknown whether {self._request.cloud} accepted it{number}: {shows}"
 
     def _heard(self, error: CloudError, seen: Look) -> Result:
-        """No answer said so, but the machine does. The proof is the request's own id, which the audit log has."""
+        """No answer said that it was accepted, but the machine shows it. The proof is the request's own id, which the audit log has."""
         if not error.technical:  # somebody else, or an earlier try, has ended it
             text = f"seen stopping: {seen.words} ({error.told})"
         else:

@@ -1,4 +1,4 @@
-"""How far the cloud's clock and this machine's are apart."""
+"""How far this machine's clock is from the cloud's."""
 
 import time
 from email.utils import parsedate_to_datetime

@@ -1,4 +1,4 @@
-"""What a disk that nobody has mounted shows of its content, where it may be read: nothing, an empty file system, or more.
+"""What an unmounted disk holds, as far as it may be read: nothing, an empty file system, or more.
 
 Sources: kernel documentation ext4 "Super Block", "Block Group Descriptors", "Index Nodes"; mkswap(8) (the signature at the
 end of the first page); the NTFS boot sector. Everything else that is not blank counts as content: a file system, a volume

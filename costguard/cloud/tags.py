@@ -1,6 +1,6 @@
-"""The machine's own tags, as a place where what happens on it can be seen from outside.
+"""The machine's own tags, which show from outside what happens on it.
 
-costguard writes these two and heeds neither: what keeps a machine up stands in tags of other names
+costguard writes these two and heeds neither: tags that keep a machine up have other names
 (`costguard.readers.cloud.tags`). A container that does not stand for its host writes nothing.
 """
 

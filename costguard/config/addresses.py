@@ -62,7 +62,11 @@ def missing(effective: Mapping[str, Any]) -> str | None:
     found = [f"{lack.channel}: {lack.why}" for lack in lacks(channels)]
     if not found:
         return None
-    who = "nobody outside this machine is told" if len(found) == len(channels) else "not all channels are told"
+    who = (
+        "nobody outside this machine gets messages"
+        if len(found) == len(channels)
+        else "not every channel gets messages"
+    )
     return f"{who}: {'; '.join(found)}; fix it, then `sudo systemctl restart costguard`"
 
 
@@ -83,7 +87,7 @@ def _of_file(path: str, *, private: bool) -> str:
     except OSError as error:
         return f"{path}: {error.strerror or 'it cannot be read'}"
     if not stat.S_ISREG(found.st_mode):
-        return f"{path} is no file"
+        return f"{path} is not a file"
     if private and found.st_mode & OTHERS:
         return f"other users can read or change {path} (sudo chmod 600 {path})"
     try:

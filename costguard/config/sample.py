@@ -23,7 +23,7 @@ _SHORT = """\
 # price_per_hour = 4.10    # without it a list price of the cloud is used where there is one
 # currency = "USD"
 
-# Who hears of it besides the terminals of this machine; the file has one address (Slack, mail, ...) and mode 600.
+# Who gets messages besides the terminals of this machine; the file holds one address (Slack, mail, ...), mode 600.
 # [notify.channels.team]
 # urls = "file:/etc/costguard/team.urls"
 """

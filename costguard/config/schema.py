@@ -261,8 +261,8 @@ class TaskSection(_TaskPlugIns):
         pattern=r"^[A-Za-z0-9_.-]+$",
     )
     elsewhere: Literal["refuse", "end"] = option(
-        "For a task that is more than what can be seen from here, with GPUs on other machines or in other pods that end with "
-        "it: `refuse` never ends it and tells people; `end` ends it when its part here is idle.",
+        "For a task that extends beyond what can be seen here (GPUs on other machines, or in other pods that end with it): "
+        "`refuse` never ends it and tells people; `end` ends it when its part here is idle.",
         "refuse",
         example="end",
     )
@@ -452,7 +452,7 @@ class Senses(_Senses):
 
     enabled: bool = option("Look for them. Off: the GPUs alone decide.", True)
     told_after: DurationOrOff = option(
-        "Tell people, then daily, what has kept the machine up for this long without GPU work, and who it was.",
+        "Tell people when something has kept the machine up for this long without GPU work, and who it was; then daily.",
         "2d",
         example="8h",
         gt=0,
@@ -568,7 +568,7 @@ class Settings(Section):
         "No own action within this time after boot or resume.", "20m", example="30m", allowed=f"{DURATION}; {_LIVE}"
     )
     unused_after: DurationOrOff = option(
-        "Running time without any work, counted over reboots under one policy, after which the machine is unused.",
+        "After this much running time without any work the machine counts as unused; a reboot does not reset it, a changed policy does.",
         "4h",
         example="off",
         allowed=f"{DURATION}, or off; {_LIVE}",

@@ -22,7 +22,7 @@ TYPES: dict[str, Any] = {
 """What a value of each kind is checked by."""
 
 SWITCH = "Look at this."
-REQUIRED = "Keep the machine up while this sense cannot see everything; if false, that is only told."
+REQUIRED = "Keep the machine up while this sense cannot see everything; if false, costguard only says so."
 
 
 def tables(section: type[Any], option: Callable[..., Any]) -> type[Any]:

@@ -85,7 +85,7 @@ def _who(settings: Settings, lacking: Sequence[Lack], heard: str) -> str:
         answer = "it answers" if len(usable) == 1 else "they answer"
         return f"people are {heard} over {', '.join(usable)}, if {answer} (`costguard notify test`)"
     if any(not without[name].certain for name in wanted):
-        return f"people whose addresses the agent has (none is to be seen here) are {heard}"
+        return f"people are {heard} over the channels whose addresses the agent has (none can be seen here)"
     return f"only {here}" if settings.notify.local else here
 
 

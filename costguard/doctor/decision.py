@@ -79,7 +79,7 @@ def checks(
 def _standstill(report: Mapping[str, Any]) -> Iterator[CheckResult]:
     """Whatever the engine itself says that it makes every stop impossible."""
     if "standstill" not in report:
-        text = "the agent is of an earlier version, which does not say what makes every stop impossible"
+        text = "the agent is an earlier version and does not say what makes every stop impossible"
         yield bad(text, "start it again, such as `sudo systemctl restart costguard`")
         return
     for cause in report["standstill"]:

@@ -68,7 +68,7 @@ def _here(name: str, places: Mapping[str, str], report: Mapping[str, Any] | None
         text = _terminal(places["procfs"], report)
         return _Look((note(text),), text.startswith("terminal: the agent"))
     assert name == "task", f"add {name} to `_here` of doctor/messages.py"
-    text = "task: the output of the task that is guarded; whether messages arrive there shows with the first one"
+    text = "task: the output of the guarded task; only the first message shows whether it arrives there"
     return _Look((note(text),), reaches=True)
 
 

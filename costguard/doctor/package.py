@@ -45,7 +45,7 @@ def _commands(environ: Mapping[str, str]) -> Iterator[CheckResult]:
     found = [name for name in found if os.access(name, os.X_OK) and not os.path.isdir(name)]
     ours = os.path.join(os.path.dirname(sys.executable), "costguard")
     if found and os.path.exists(ours) and not _same(found[0], ours):
-        text = f"`costguard` in your PATH is {found[0]}, not the one of this Python ({ours})"
+        text = f"`costguard` in your PATH is {found[0]}, not this Python's ({ours})"
         yield warn(text, f"`{found[0]} --version` says which one it is; type {ours} for this one")
 
 

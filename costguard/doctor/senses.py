@@ -45,7 +45,7 @@ def _sense(row: Mapping[str, Any]) -> Iterator[CheckResult]:
         yield note(f"{name}: it needs two looks to compare, and has had one")
     elif unknown and row["required"]:
         text = f"{name} cannot see everything ({unknown}), and it is required: the machine is kept up"
-        yield bad(text, f"see docs/senses.md; `required = false` in [senses.{name}] lets the machine go")
+        yield bad(text, f"see docs/senses.md; `required = false` in [senses.{name}] lets costguard stop it anyway")
     elif unknown:
         yield warn(
             f"{name} cannot see everything ({unknown}); it is advisory: that keeps nothing up", "see docs/senses.md"
@@ -66,5 +66,5 @@ def _looked(section: Mapping[str, Any], procfs: str) -> Iterator[dict[str, Any]]
         if sight is None:
             yield {"name": name, "required": settings["required"], "unknown": NOT_YET, "seen": "", "active": []}
             continue
-        words = [{"words": f"{one.who} {one.what}; {one.lets_go} lets it go"} for one in sight.active]
+        words = [{"words": f"{one.who} {one.what}; counts until {one.lets_go}"} for one in sight.active]
         yield {**settings, "name": name, "unknown": sight.unknown, "seen": sight.seen, "active": words}

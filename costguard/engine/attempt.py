@@ -14,31 +14,31 @@ from costguard.engine.wording import wording_of
 
 RETRY_SECONDS = 15.0
 TRIES_PER_LINK = 4
-"""A link of the fall-back list is tried again after 15, 30 and 60 s before the next one is."""
+"""Tries of one action, 15, 30 and 60 s apart, before the next action of the list."""
 
 FIRST_CONFIRM_SECONDS = 5.0
 CONFIRM_EVERY_SECONDS = 30.0
-"""Seconds from acceptance to the first question what came of it, and at most from one question to the next."""
+"""Seconds from acceptance to the first look at the outcome, and at most between two looks."""
 
 CONFIRM_WITHIN_SECONDS = time_limits.HAPPENS_WITHIN_SECONDS
-"""If nothing is seen of a request so long after it was accepted, nothing happened."""
+"""An accepted request that shows no effect within this time has failed."""
 
 STOPPING_WITHIN_SECONDS = time_limits.STOPS_WITHIN_SECONDS
-"""How long a machine that is seen stopping may take."""
+"""How long a machine may take to stop once it is seen stopping."""
 
 NOTHING_HAPPENED = "the request was accepted, and nothing has happened"
 WAIT_SECONDS = {"accepted": CONFIRM_WITHIN_SECONDS, "pending": STOPPING_WITHIN_SECONDS}
-"""How long a request may stay as its confirmation says before it counts as failed."""
+"""By what the confirmation shows: how long that may last before the request counts as failed."""
 
 ENDS = {"acted": "done", "would": "would_act", "cannot": "cannot", "unknown": "outcome_unknown"}
 GOOD = frozenset({"acted", "would"})
-"""How an incident ends, as messages; and which ends need nobody to look after them."""
+"""The message of each end of an incident; and the ends that need no follow-up."""
 
 FIRST_ROUND_SECONDS = 3600.0
 """Pause before a list of actions that failed is tried anew: doubled each time, a day at most."""
 
 STOPS_KEPT = 9
-"""Dates of so many stops before the last one: more than anybody asks for."""
+"""How many earlier stops are remembered, beside the last one; no rule looks at more."""
 
 
 def act(turn: Turn, incident: Incident, due: float, *, blocked: bool) -> None:
@@ -55,9 +55,9 @@ def act(turn: Turn, incident: Incident, due: float, *, blocked: bool) -> None:
     elif attempt.worker and not attempt.ready and turn.at >= incident.outcome_deadline:
         turn.effects.append(Abandon(attempt.worker))
         attempt_failed(turn, incident, "failed", "the worker never became ready", turn.at)
-    elif attempt.ready and free and (incident.by_person or not turn.hook_works):  # a person waits for no GPU to settle
+    elif attempt.ready and free and (incident.by_person or not turn.hook_works):  # no person waits for GPUs to settle
         why = "" if incident.by_person else third_stop(turn, incident.action)
-        if why:  # the date came in doubt since the warning
+        if why:  # the date became doubtful since the warning
             finish(turn, "cannot", why)
         else:
             _release(turn, incident)
@@ -66,7 +66,7 @@ def act(turn: Turn, incident: Incident, due: float, *, blocked: bool) -> None:
 def _release(turn: Turn, incident: Incident) -> None:
     worker, action = incident.attempt.worker, incident.action
     turn.effects.append(Go(worker, action, incident.id))
-    if not incident.attempt.announced:  # a second try of the same is no news
+    if not incident.attempt.announced:  # a retry is not news
         turn.tell("acting", "warning", attempt=worker)
     turn.core = turn.core._replace(phase=ACTING)
     turn.attempt = turn.attempt._replace(requested_at=turn.at, announced=True)
@@ -79,7 +79,7 @@ def _without_worker(turn: Turn, incident: Incident) -> None:
     """A dry run ends here; so does end_process, which is nothing but the guard's own exit."""
     if not turn.live:
         link = first_link(turn, incident.link)
-        if link > incident.link:  # a plan that is newer than the warning points there
+        if link > incident.link:  # a plan newer than the warning chose a later action
             turn.incident = incident._replace(link=link, action=turn.rules.actions[link])
         why = refusal(turn, turn.incident.action)
         finish(turn, "cannot" if why else "would", why)
@@ -104,14 +104,14 @@ def finish(turn: Turn, done: str, detail: str = "") -> None:
 
 
 def answer_request(turn: Turn, fate: str, message: str) -> None:
-    """Keep what became of a stop that a person asked for, so that whoever waits for it can be told."""
+    """Record how a person's stop ended, for whoever waits for the answer."""
     incident, request = turn.core.incident, turn.core.stop_request
     if incident is not None and request is not None and request.incident == incident.id and not request.fate:
         turn.core = turn.core._replace(stop_request=request._replace(fate=fate, message=message, ended=turn.at))
 
 
 def announce(turn: Turn, at: float, attempts: int = 1, *, failed_before: bool = False) -> None:
-    """Tell at that moment how the incident ended; whether anybody heard it is followed up (`incident.outcome`).
+    """Tell how the incident ended, at the moment ``at``; `incident.outcome` follows up whether anybody got it.
 
     ``failed_before``: people were told that it failed.
     """
@@ -142,7 +142,7 @@ def abandon(turn: Turn) -> None:
 def attempt_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
     """What the worker of the attempt reports, before and after it was released."""
     if event.status == "saving":
-        first = incident.hook_began is None or incident.hook_ended is not None  # one that was cut off runs again
+        first = incident.hook_began is None or incident.hook_ended is not None  # a hook that was cut off runs again
         if turn.core.phase == WARNING and not incident.attempt.ready and first:
             turn.incident = incident._replace(hook_began=event.at, hook_ended=None)
     elif turn.core.phase == WARNING:
@@ -179,7 +179,7 @@ def _prepared(turn: Turn, incident: Incident, event: Outcome) -> None:
 
 
 def _refused(turn: Turn, incident: Incident, event: Outcome) -> None:
-    """A refusal is the last word on its action, not on one before it in the list that failed technically: that one is tried anew later."""
+    """A refusal is final for its own action. An earlier action of the list that failed technically is tried again later."""
     before = turn.rules.actions[: incident.link]
     failed = next((link for link, action in enumerate(before) if turn.plans.verdict(action) != "another"), None)
     if failed is None:
@@ -191,7 +191,7 @@ def _refused(turn: Turn, incident: Incident, event: Outcome) -> None:
 
 
 def _did_not_stop(turn: Turn, incident: Incident) -> None:
-    """What certainly failed is no stop, so it must not count towards the third one in a day (I9)."""
+    """A stop that certainly failed does not count towards the third one in a day (I9)."""
     if incident.requested and is_machine_action(incident.action) and not incident.by_person:
         turn.ledger = turn.ledger._replace(stops=turn.ledger.stops[:-1])
 
@@ -220,7 +220,9 @@ def attempt_failed(turn: Turn, incident: Incident, status: str, detail: str, at:
 
 def _repeatable(turn: Turn, incident: Incident) -> bool:
     """Whether what was released, and certainly failed, may be tried once more; a guest action runs at most once."""
-    return incident.action in REPEATABLE and incident.link < len(turn.rules.actions)  # else another policy has come
+    return incident.action in REPEATABLE and incident.link < len(
+        turn.rules.actions
+    )  # not under a newer policy with fewer actions
 
 
 def _next_link(turn: Turn, incident: Incident, detail: str, at: float) -> None:
@@ -260,14 +262,14 @@ def _confirm(turn: Turn, incident: Incident, at: float) -> None:
 
 
 def act_lost(turn: Turn, incident: Incident) -> None:
-    """What was released and never reported may have happened: the world is asked, and nothing is repeated."""
+    """A released request without a report may have happened: look, and repeat nothing."""
     requested_at = incident.attempt.requested_at
     if requested_at is not None and turn.at >= requested_at + time_limits.ACT_LOST_SECONDS:
         attempt_failed(turn, incident, "unknown", "the outcome of the request was never reported", turn.at)
 
 
 def confirm_again(turn: Turn, incident: Incident) -> None:
-    """While the cloud's or the kernel's word is out, ask again from time to time."""
+    """Look again from time to time, until the outcome is known."""
     question = incident.attempt.confirm_effect
     if question and turn.at >= incident.outcome_deadline:
         confirm_outcome(turn, incident, Outcome(turn.at, question, "unknown", "the outcome check got no answer"))
@@ -276,7 +278,7 @@ def confirm_again(turn: Turn, incident: Incident) -> None:
 
 
 def confirm_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
-    """What the world says about the attempt."""
+    """What a look at the machine shows about the attempt."""
     requested_at = incident.attempt.requested_at
     waited = event.at - (requested_at if requested_at is not None else event.at)
     turn.attempt = turn.attempt._replace(confirm_effect="")
@@ -288,7 +290,7 @@ def confirm_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
         if event.status == "pending" and not incident.attempt.seen_stopping:
             turn.tell("stopping", "warning", error=event.detail, proof=incident.proof)
             turn.attempt = turn.attempt._replace(seen_stopping=True)
-        # a machine that ends has little time to tell
+        # a machine that is stopping has little time left to report
         pause = min(CONFIRM_EVERY_SECONDS, max(FIRST_CONFIRM_SECONDS, waited))
         turn.attempt = turn.attempt._replace(confirm_at=event.at + pause)
     elif event.status in WAIT_SECONDS:

@@ -37,20 +37,20 @@ from costguard.engine.turn import Turn
 from costguard.engine.window import NEVER
 
 TELL_AGAIN_SECONDS = 10.0
-"""A message that nobody got is repeated after 10, 20, … s, until its delivery rule is exhausted."""
+"""A message that reached nobody is sent again after 10, 20, … s, `warn_attempts` times in all."""
 
 HEARD_WITHIN_SECONDS = 3600.0
-"""For so long the end of a person's stop stays open, until somebody heard of it."""
+"""How long the end of a person's stop stays open while nobody has got the message about it."""
 
 SWITCHES_OFF = frozenset({"stop", "terminate", "hibernate"})
-"""Kinds of announcements after which the machine is off."""
+"""Kinds of cloud notices after which the machine is off."""
 
 SOONER_SECONDS = 60.0
-"""By so much an announced moment must come nearer to be news."""
+"""A second notice is news when its moment comes at least this much sooner."""
 
 
 def advance(turn: Turn, *, bridged: bool, watched: bool) -> None:
-    """What a tick does to the phase. ``watched``: since the tick before, the guard was not away."""
+    """What a tick does to the phase. ``watched``: the guard was not away since the previous tick."""
     phase, incident = turn.core.phase, turn.core.incident
     if not watched:
         request_outlived(turn)
@@ -64,7 +64,7 @@ def advance(turn: Turn, *, bridged: bool, watched: bool) -> None:
     elif incident is not None and phase in {ACTING, CONFIRMING}:
         (act_lost if phase == ACTING else confirm_again)(turn, incident)
         if turn.core.phase not in {DONE, FAILED} and not bridged and not incident.by_person:
-            # should the next action of the list follow, people are warned of it in full (I7), but for a person's own stop
+            # if the next action follows, people are warned again in full (I7); not for a person's own stop
             turn.incident = turn.incident._replace(warned=None, announcement=Announcement(again_at=turn.at))
     if turn.core.phase == WATCHING:
         _watching(turn)
@@ -114,7 +114,7 @@ def _send_warning(turn: Turn, seconds: float, number: int, **facts: object) -> N
 
 
 def request_outlived(turn: Turn) -> None:
-    """A person's stop that is out does not go on down the list after a hole: nobody waits for it any more."""
+    """After a gap, a person's stop that was sent does not fall back to the next action: nobody waits for it any more."""
     incident = turn.core.incident
     if incident is not None and incident.by_person and turn.core.phase in {ACTING, CONFIRMING}:
         turn.incident = incident._replace(link=len(turn.rules.actions))
@@ -124,22 +124,22 @@ def _warning(turn: Turn, incident: Incident, *, bridged: bool, watched: bool) ->
     """The countdown: take it back, wait, prepare, or act."""
     standing = reasons.standing(incident, turn.situation)
     blocked, attempt = standing.state == "blocked", incident.attempt
-    if not (watched if incident.by_person else bridged):  # a person has looked at the GPUs of the moment of asking
+    if not (watched if incident.by_person else bridged):  # a person saw the GPUs when asking
         again = "" if incident.by_person else "; a new countdown begins unless work is seen"
         hole = "the guard saw nothing for a while" + again
         why = "work was seen" if works_now(turn.state) else hole
         back_to_watching(turn, f"costguard runs again; {why}" if incident.announcement.unguarded else why)
     elif standing.state == "no":
         back_to_watching(turn, standing.why)
-    elif incident.announcement.unguarded:  # people were told that nobody carries it out
+    elif incident.announcement.unguarded:  # people were told that nobody would carry it out
         _warn(turn)
     elif incident.warned is None:
         _await_warning(turn, incident)
     else:
         due = due_at(turn.core, turn.rules)
         late = turn.at > due + time_limits.stale(turn.rules.policy.grace) and not incident.by_person
-        # too long after its warning: people are warned anew, and a retry goes on where it was in the list
-        if late and blocked and (attempt.ready or not attempt.worker):  # a worker that is not ready could not act yet
+        # too long after the warning: warn again; a retry continues at its place in the list
+        if late and blocked and (attempt.ready or not attempt.worker):  # an unready one could not have acted
             back_to_watching(turn, standing.why)
         elif late and not attempt.worker:
             _warn(turn)
@@ -160,7 +160,7 @@ def _await_warning(turn: Turn, incident: Incident) -> None:
 
 
 def leave(turn: Turn) -> None:
-    """The guard ends in a countdown that people know of, or may: they hear that nobody carries it out now."""
+    """The guard ends during a countdown that people know of, or may know of: tell them that nobody carries it out now."""
     incident = turn.core.incident
     if turn.core.phase != WARNING or incident is None:
         return
@@ -181,7 +181,7 @@ def back_to_watching(turn: Turn, why: str) -> None:
 
 
 def _announced(turn: Turn) -> dict[str, object]:
-    """In which mode people were warned, where that was another one than now."""
+    """The mode in which people were warned, where it differs from the present one."""
     told = turn.announcement
     if told.live and not turn.live:
         return {"announced_live": True}
@@ -192,7 +192,7 @@ def _latched(turn: Turn, incident: Incident | None) -> None:
     """DONE waits for work; FAILED also tries again later, with a new warning."""
     failed, ending = turn.core.phase == FAILED, turn.ending
     if failed and incident is not None and incident.by_person and not incident.announcement.effect:
-        turn.watch()  # it was given up, and that was told: the machine's own rules go on
+        turn.watch()  # given up, and people know: the machine's own rules apply again
     elif _work_ends(turn, incident):
         if failed:
             turn.tell("cancelled", "info", why="work was seen", takes_back="critical")
@@ -214,13 +214,15 @@ def _work_ends(turn: Turn, incident: Incident | None) -> bool:
     state, rules, since = turn.state, turn.rules, turn.ending.since
     if incident is not None and incident.by_person:
         if incident.announcement.effect and turn.ending.done not in GOOD:
-            return turn.at >= since + HEARD_WITHIN_SECONDS  # asked for beside work: that it failed must be heard first
-        return work_seen(state, rules)  # asked for beside work, perhaps: the machine's own rules go on
+            return (
+                turn.at >= since + HEARD_WITHIN_SECONDS
+            )  # it was requested during work: people must hear first that it failed
+        return work_seen(state, rules)  # perhaps requested during work: the machine's own rules apply again
     if incident is None or not reasons.reason_of(incident).by_date:
         return work_seen(state, rules, since)  # *unused* may be shorter than the window
     if not rules.policy.stop_busy:
         return works_now(state)
-    # it acted against work, so going on is no news; work that came later and has ended is
+    # it acted despite work, so work that goes on is not news; later work that has ended is
     return reached(turn.at, idle_at(state, rules)) and _worked_since(turn)
 
 
@@ -280,9 +282,9 @@ def _told(turn: Turn, incident: Incident, event: Outcome) -> None:
 
 
 def notice(turn: Turn, event: Notice) -> None:
-    """The cloud will take or interrupt the machine: told at once, and no own stop races with it.
+    """The cloud will end or interrupt the machine: tell people at once, and let no stop of our own race with it.
 
-    An announcement during another one is told only where it is worse: an end instead of an interruption, or much sooner.
+    A second notice is told only if it is worse: an end instead of an interruption, or much sooner.
     """
     earlier, incident = turn.notice, turn.core.incident
     if earlier.due is None:

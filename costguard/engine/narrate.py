@@ -169,7 +169,7 @@ class Sentence:
             return ""
         if vetoes[0].unknown:
             return f"kept up until {vetoes[0].source} can be seen"
-        return f"{vetoes[0].lets_go} lets it go" if vetoes[0].lets_go else "kept up"
+        return f"kept up until {vetoes[0].lets_go}" if vetoes[0].lets_go else "kept up"
 
     def _after_failure(self) -> str:
         core = self._state.core

@@ -21,32 +21,32 @@ HOLDS_KEPT = 32
 """How many users may hold at once, besides root; each has at most one hold, and none is displaced by another."""
 
 ACCOUNTS_KEPT = 64
-"""Of so many users is known for how long they held; of more, those that held least are charged to the whole alone."""
+"""Users whose hold time is remembered; of more, those who held least count towards the total alone."""
 
-_RELEASED = "released "  # before a user's key, which no key begins with: a release must not silence a later hold of the same user
+_RELEASED = "released "  # a prefix that no user's key has: a release must not silence a later hold of the same user
 
 HOLD_TOLD_EVERY_SECONDS, HOLD_IS_NEWS_SECONDS = 60.0, 600.0
-"""People are told of one user's holds at most this often, in seconds; always of one that moves the end by more than this."""
+"""Seconds between two messages about one user's holds; a hold that moves the end by more than the second number is always told."""
 
 TOLD_AT_ONCE, TOLD_OF_ONE_USER = 20, 6
-"""Holds and releases of all users, and of each, that are told within that time: each is a message to everybody. `status` shows the rest; root's are always told."""
+"""Messages about holds and releases within that time, of all users and of one: each goes to everybody. `status` shows the rest; root's are always sent."""
 
 
 _LATCHED = {DONE: "the pause until work is seen", FAILED: "the pause after a failure"}
-"""What a phase keeps from happening, in words."""
+"""What a latched phase is called, for people."""
 
 
 def hold(turn: Turn, event: AskHold) -> None:
     """A person postpones the stop: bounded, signed, and refused once the request is out."""
     core, policy, key = turn.core, turn.rules.policy, holder(event.owner, event.uid)
-    # one that ended while nobody looked, as in a sleep, is no hold any more
+    # a hold that ended unobserved, as in a sleep, does not count
     mine = max([0.0, *(held.until - event.at for held in core.people.holds if held.key == key)])
     wanted = min(event.seconds, policy.hold_max)
     if message := _no_hold(turn, key, wanted, event.uid):
         _answer(turn, event.client, message, done=False)
         return
     if wanted <= mine:
-        if core.phase == WARNING:  # a person's stop: only what is held after it stands against that
+        if core.phase == WARNING:  # a person's stop gives way only to a later hold
             _end_countdown(turn, event.owner)
         _answer(turn, event.client, f"held for {duration(mine)}: an earlier hold of yours lasts longer", done=True)
         return
@@ -55,7 +55,7 @@ def hold(turn: Turn, event: AskHold) -> None:
     if not seconds > mine:
         _answer(turn, event.client, _used_up(core, policy, key), done=False)
         return
-    # the least price is what it costs: a countdown that it ends begins anew, else a look at the machine
+    # a hold costs at least a new countdown where it ends one, else one look at the machine
     least = max(policy.grace if core.phase == WARNING else 0.0, policy.interval)
     price = 0.0 if event.uid == ROOT else min(free, max(seconds - mine, least))
     ended = core.incident.id if core.phase == WARNING and core.incident is not None else ""
@@ -71,7 +71,7 @@ def hold(turn: Turn, event: AskHold) -> None:
 
 
 def extend(turn: Turn, event: AskExtend) -> None:
-    """A person moves the deadline on from where it is now, and nothing else: a machine that falls idle is stopped all the same."""
+    """A person moves the deadline, and nothing else: an idle machine is stopped all the same."""
     core, key = turn.core, holder(event.owner, event.uid)
     situation = _since_the_last_look(turn, event)
     limit, due = deadline.first(situation).at, deadline.deadline_at(situation)
@@ -79,7 +79,7 @@ def extend(turn: Turn, event: AskExtend) -> None:
     until = wanted if event.uid == ROOT else min(wanted, limit + turn.rules.policy.extend_max)
     stopped = _acted(core) and wording_of(action_of(core.incident, turn.rules)).ends_bill
     if core.phase in {ACTING, CONFIRMING} or stopped:
-        message = _too_late(turn)  # this machine ends; after any other action it goes on, and so does its deadline
+        message = _too_late(turn)  # this action ends the machine; after any other, the machine and its deadline go on
     elif limit == NEVER:
         message = f"refused: {deadline.why_none(turn.rules, synced=turn.synced)}; `costguard hold 2h` keeps it up"
     elif until <= max(due, event.at):
@@ -97,7 +97,7 @@ def extend(turn: Turn, event: AskExtend) -> None:
 
 
 def _since_the_last_look(turn: Turn, event: AskExtend) -> Situation:
-    """What the deadline is judged by: the machine's own time is that of the last look, and it may have slept since."""
+    """The situation at the moment of the request: the engine's time is that of the last look, and the machine may have slept since."""
     state, wall = turn.state, turn.wall - (event.at - turn.at)
     if event.suspended is not None:
         state = state._replace(core=state.core._replace(clocks=state.core.clocks._replace(suspended=event.suspended)))
@@ -115,12 +115,12 @@ def _extend(turn: Turn, at: float, extension: Hold, key: str, before: float) -> 
     turn.deadline = turn.deadline._replace(extensions=(*others[1 - HOLDS_KEPT :], extension))
     facts: dict[str, object] = {"owner": extension.owner, "hold": extension.reason, "due_wall": extension.wall}
     facts |= {"was_wall": extension.wall - (extension.until - before)} if before > at else {}
-    facts |= {"takes_back": "warning"}  # the date that `deadline_ahead` told
+    facts |= {"takes_back": "warning"}  # people got that date in `deadline_ahead`
     _tell(turn, at, "deadline_extended", key, facts, always=extension.uid == ROOT)
 
 
 def _take_back(turn: Turn, event: AskRelease) -> tuple[Hold, ...]:
-    """End the own extension of the deadline, or all; people hear when the deadline is now. Gives those that ended."""
+    """End the user's own extension of the deadline, or all, and tell people the new deadline. Returns those that ended."""
     key, standing = holder(event.owner, event.uid), turn.deadline.extensions
     ended = tuple(one for one in standing if event.everything or one.key == key)
     before = deadline.deadline_at(turn.situation)
@@ -136,7 +136,7 @@ def _take_back(turn: Turn, event: AskRelease) -> tuple[Hold, ...]:
 
 
 def _acted(core: Core) -> bool:
-    """Whether it has been done, and no work was seen since."""
+    """Whether the action was carried out, and no work was seen since."""
     return core.phase == DONE and core.ending.done == "acted"
 
 
@@ -153,7 +153,7 @@ def _no_hold(turn: Turn, key: str, seconds: float, uid: int | None) -> str:
     core = turn.core
     if core.phase in {ACTING, CONFIRMING} or _acted(core):
         return _too_late(turn)
-    if not seconds > 0:  # nor for a number that is none
+    if not seconds > 0:  # also refuses NaN
         return "refused: a hold needs a time above 0"
     others = [held for held in core.people.holds if held.uid != ROOT]
     if uid != ROOT and len(others) >= HOLDS_KEPT and all(held.key != key for held in others):
@@ -169,7 +169,7 @@ def left(core: Core, policy: Policy, key: str = "") -> float:
 
 
 def _used_up(core: Core, policy: Policy, key: str) -> str:
-    whole = left(core, policy) == left(core, policy, key)  # else less is left of the own share
+    whole = left(core, policy) == left(core, policy, key)  # else the user's own share is the tighter limit
     whose, limit = ("all users'", policy.hold_total) if whole else ("your", policy.hold_share)
     return (
         f"refused: {whose} holds since work was last seen have used up the limit of {duration(limit)}; "
@@ -178,7 +178,7 @@ def _used_up(core: Core, policy: Policy, key: str) -> str:
 
 
 def _charge(turn: Turn, key: str, price: float) -> None:
-    """Add to the sum of all and to that of one user; what is given back is negative."""
+    """Add seconds to the total and to one user's account; negative seconds are given back."""
     people, accounts = turn.people, dict(turn.people.accounts)
     accounts[key] = max(0.0, accounts.get(key, 0.0) + price)
     spent = sorted(((who, seconds) for who, seconds in accounts.items() if seconds > 0.0), key=lambda entry: entry[1])
@@ -186,7 +186,7 @@ def _charge(turn: Turn, key: str, price: float) -> None:
 
 
 def forgive(turn: Turn) -> None:
-    """Work was seen: of earlier holds only the time that is still to come counts."""
+    """Work was seen: of earlier holds only the time still ahead counts."""
     accounts: dict[str, float] = {}
     for held in turn.people.holds:
         if held.uid != ROOT:
@@ -205,7 +205,7 @@ def _end_countdown(turn: Turn, owner: str) -> None:
 
 
 def _grant(turn: Turn, granted: Hold, seconds: float, *, ended: str) -> None:
-    """Keep the hold, and tell it, unless one of the same user was told just now; ``ended``: the incident whose countdown it ended."""
+    """Keep the hold, and tell people, unless they were told of this user's just now; ``ended``: the incident whose countdown it ended."""
     holds, at = turn.people.holds, granted.until - seconds
     turn.people = turn.people._replace(holds=(*(hold for hold in holds if hold.key != granted.key), granted))
     before = next((hold.until for hold in holds if hold.key == granted.key), turn.at)
@@ -223,7 +223,7 @@ def _grant(turn: Turn, granted: Hold, seconds: float, *, ended: str) -> None:
 
 
 def _told_lately(turn: Turn, now: float) -> tuple[tuple[str, float], ...]:
-    """Whose holds were told a moment before ``now``: that of the event, for the last look may be long ago."""
+    """Whose holds were told shortly before ``now``, the moment of the request: the last look may be long ago."""
     return tuple((key, at) for key, at in turn.people.told if now - at < HOLD_TOLD_EVERY_SECONDS)
 
 
@@ -239,7 +239,7 @@ def _tell(turn: Turn, at: float, kind: str, key: str, facts: Mapping[str, object
 
 
 def release(turn: Turn, event: AskRelease) -> None:
-    """A user ends the own hold; root ends every hold, what is latched, and the limit on repeated stops."""
+    """A user ends their own hold; root ends every hold, a latched phase, and the limit on repeated stops."""
     core, key = turn.core, holder(event.owner, event.uid)
     latched = _latches(core)
     ended = tuple(held for held in core.people.holds if event.everything or held.key == key)
@@ -297,7 +297,7 @@ def stop(turn: Turn, event: AskStop) -> None:
         _answer(turn, event.client, f"refused: {message}", done=False)
     elif core.phase in {ACTING, CONFIRMING}:
         _answer(turn, event.client, "already under way", done=False)
-    elif core.fresh_start in {"boot", "lost"}:  # what was open before is closed by the first tick
+    elif core.fresh_start in {"boot", "lost"}:  # the first tick closes what was open before
         _answer(turn, event.client, "refused: the guard has just started; ask again in a few seconds", done=False)
     elif core.phase == WARNING and core.incident is not None and core.incident.by_person:
         _answer(turn, event.client, f"already under way: {core.incident.owner} asked for it", done=True)

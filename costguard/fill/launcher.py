@@ -114,7 +114,7 @@ class FillLauncher:
     def _keep_watch(self, now: float) -> None:
         """Start the watcher again when it is time, or when it stands still."""
         self._watching.keep(
-            now, self._start_watcher, lambda text: self._speech.say(f"{text}; the work stays meanwhile")
+            now, self._start_watcher, lambda text: self._speech.say(f"{text}; the work goes on meanwhile")
         )
 
     def _turn(self, now: float) -> None:
@@ -142,7 +142,7 @@ class FillLauncher:
         if received.number == signal.SIGCHLD:
             self._reap()
         elif self._leaving is None:
-            self._leave(DONE, f"{short_name(received.number)} came")
+            self._leave(DONE, f"received {short_name(received.number)}")
         else:
             for run in self._runs:
                 if run.ending is not None:
@@ -336,7 +336,7 @@ class FillLauncher:
             self._over(run.slot, CANNOT_RUN, f"{self._what(run.slot)} cannot be started: {why}", now)
             return
         code = os.waitstatus_to_exitcode(run.status) if run.status is not None else -signal.SIGKILL
-        said = f"with {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
+        said = f"with exit code {code}" if code >= 0 else f"by {signal.Signals(-code).name}"
         self._over(run.slot, code, f"the work on {self._place(run.slot)} ended {said}", now)
 
     def _over(self, slot: Slot, code: int, what: str, now: float) -> None:

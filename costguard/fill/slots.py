@@ -97,7 +97,7 @@ class Slot:
             if view.state in ("taken", "unknown"):
                 return describe(view)
             if key in taken:
-                return f"{name_of(view)} has work that comes before it"
+                return f"{name_of(view)} is taken by work that comes first"
         return ""
 
     def must_end(self, gpus: WatchedGpus, now: float) -> str:

@@ -176,7 +176,7 @@ def story(events: Iterable[Event]) -> list[Entry]:
         effect = str(data.get("effect") or "")
         if event.kind == "told" and effect in asked:  # the guard had been killed while it was on its way
             entries.append(
-                Entry(event.wall, f"{asked[effect].partition(' ')[2].replace('_', ' ')} is told again after a restart")
+                Entry(event.wall, f"{asked[effect].partition(' ')[2].replace('_', ' ')} is repeated after a restart")
             )
             continue
         if event.kind == "told":
@@ -189,7 +189,7 @@ def story(events: Iterable[Event]) -> list[Entry]:
     return entries
 
 
-UNKNOWN_FATE = "(whether anybody got it is not known: costguard, or the machine, ended before it was written)"
+UNKNOWN_FATE = "(it is unknown whether anybody got it: costguard or the machine ended before that was recorded)"
 
 
 def _entry(event: Event, asked: str, beside: Mapping[str, Any]) -> Entry:

@@ -108,7 +108,7 @@ _COMMAND = re.compile(r"(costguard (?:hold|release|status|history|doctor|notify)
 
 
 def _reaching(facts: Facts, text: str) -> str:
-    """With the folder in each command that talks to the guard of a task: without it another guard, or none, would answer."""
+    """Add the folder to each command that talks to the guard of a task: without it another guard, or none, would answer."""
     folder = facts.text("folder")
     return _COMMAND.sub(lambda found: f"{found[1]} --state-dir {shlex.quote(folder)}`", text) if folder else text
 
@@ -130,12 +130,12 @@ def _warning(facts: Facts) -> tuple[str, Lines]:
 def _countdown(facts: Facts) -> tuple[str, Lines]:
     title, lines = _warning(facts)
     if (was := facts.number("was_wall")) is not None:
-        return f"{facts.name}: {facts.wording.noun} put off, now {facts.earliest}", [
+        return f"{facts.name}: {facts.wording.noun} postponed, now {facts.earliest}", [
             *lines[:1],
-            f"A warning said {clock_and_second(was)}. costguard was started again since, and gives people time to answer.",
+            f"A warning said {clock_and_second(was)}. costguard has restarted since, and gives people time to react.",
             *lines[1:],
         ]
-    first = facts.number("unreached_tries") is not None  # nobody has read the one that this would remind of
+    first = facts.number("unreached_tries") is not None  # nobody has read the warning that this would be a reminder of
     return title if first else f"Reminder: {title}", lines
 
 
@@ -218,7 +218,7 @@ def _summary(facts: Facts) -> tuple[str, Lines]:
 
 
 def _period(since: float, until: float, made: float | None) -> str:
-    """What the summary is of; where its end is not the moment of the message, that too."""
+    """The period of the summary; its end only where that is not the moment of the message."""
     begin = clock(since, since - DAY)
     if made is None or made - until < 60.0:
         return f" (since {begin})"
@@ -253,8 +253,10 @@ def _counted(facts: Facts) -> Lines:
         f"{facts.guarded.past.capitalize()} {times(count('stops'))}." if count("stops") else "",
         f"Warned {times(count('warnings'))}." if count("warnings") and not facts.dry else "",
         f"GPUs unreadable for long: {several(count('alarms'), 'alarm')}." if count("alarms") else "",
-        f"A job looked as if it hung: told {times(count('hung'))}." if count("hung") else "",
-        f"People or programs kept it up without GPU work: told {times(count('kept_up'))}." if count("kept_up") else "",
+        f"A job seemed to hang: reported {times(count('hung'))}." if count("hung") else "",
+        f"People or programs kept it up without GPU work: reported {times(count('kept_up'))}."
+        if count("kept_up")
+        else "",
         # the title says so where nothing was saved
         f"Its idle hours cost {money(idle, facts.text('currency'))} (an estimate)."
         if idle and facts.guarded.billed and estimated
@@ -300,7 +302,7 @@ def _how_to_postpone(facts: Facts) -> str:
 
 
 def _from_elsewhere(facts: Facts) -> str:
-    """How the same is done by who is not where a task runs."""
+    """How to do the same from a machine where the task does not run."""
     reach = facts.advice("reach")
     return f", or from elsewhere `{reach.format('costguard hold 2h')}`" if "{}" in reach else ""
 
@@ -314,7 +316,7 @@ def _cancelled(facts: Facts) -> tuple[str, Lines]:
     if facts.dry and facts.true("announced_live"):
         return f"{facts.name}: {facts.wording.noun} cancelled: dry run from now on", [
             why,
-            "Nothing is done while mode is dry-run; messages say what would be.",
+            "Nothing is done while mode is dry-run; messages say what would happen.",
         ]
     cause = (facts.text("why") or facts.text("detail")).rstrip(".")
     first = cause if len(cause) <= WHY_LENGTH else cause.partition("; ")[0]
@@ -335,7 +337,7 @@ def _would_act(facts: Facts) -> tuple[str, Lines]:
 
 
 def _would_save(facts: Facts) -> str:
-    """What live mode is worth here; nothing for what ends no bill."""
+    """What live mode would save here; nothing for an action that ends no bill."""
     known = rate(facts.number("price_per_hour"), facts.text("currency"), facts.mapping("price"))
     if known is None or not facts.ends_bill:
         return _price(facts)
@@ -436,7 +438,7 @@ def _reminder(facts: Facts) -> tuple[str, Lines]:
         "cannot": f"{facts.wording.noun} still not possible",
     }.get(facts.text("done"), f"{facts.wording.noun} still not done")
     findings, bill = _findings(facts, hints=True), "; the bill goes on" if facts.ends_bill else ""
-    refused = facts.text("done") == "cannot" and bool(findings)  # then they say all that its words do
+    refused = facts.text("done") == "cannot" and bool(findings)  # then the findings say the same as the outcome
     return f"{facts.name}: {state}{'' if facts.text('done') == 'unknown' else bill}", [
         *([] if refused else _outcome(facts)),
         _cost_so_far(facts),
@@ -475,7 +477,7 @@ def _closed(facts: Facts) -> tuple[str, Lines]:
     limited = _limited(counted, (off or 0.0) - counted)
     unset = off is None and stopped is not None and started is None
     why_none = (
-        "How long it was off, and what that saved, is not known: nothing has set its clock since." if unset else ""
+        "It is unknown how long it was off and what that saved: nothing has set its clock since." if unset else ""
     )
     lines = [
         away,
@@ -526,7 +528,7 @@ def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
     now = ""
     if not which and not lacking:
         what = f"GPUs that could not be read have held up the {facts.wording.noun}{since}"
-        now = "Every GPU can be read at this moment. Time in which one could not does not count as idle."
+        now = "Every GPU can be read now. Time in which one could not does not count as idle."
     return f"{facts.name}: {what}; {facts.wording.none} meanwhile", [
         now,
         sentence(f"unreadable: {which}" if which else ""),
@@ -539,7 +541,7 @@ def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
 
 
 def _unknown_senses(facts: Facts, senses: Lines, since: str) -> tuple[str, Lines]:
-    return f"{facts.name}: whether somebody works cannot be seen{since}; {facts.wording.none} meanwhile", [
+    return f"{facts.name}: costguard cannot see whether somebody works{since}; {facts.wording.none} meanwhile", [
         *[sentence(words) for words in senses],
         f"A required sense that cannot see blocks {facts.guarded.any_end}, so {facts.guarded.stays}.",
         _cost_so_far(facts),
@@ -552,7 +554,7 @@ def _kept_up(facts: Facts) -> tuple[str, Lines]:
     during = f" for {duration(seconds)}" if seconds is not None else ""
     rows = [row for row in facts.rows("keepers") if isinstance(row, list | tuple) and len(row) > 2]
     first = f": {rows[0][1]}" if rows else ""
-    told = [f"{row[1]}; {row[2]} lets it go" if row[2] else str(row[1]) for row in rows]
+    told = [f"{row[1]}; counts until {row[2]}" if row[2] else str(row[1]) for row in rows]
     return f"{facts.guarded.kept.format(facts.name)} without GPU work{during}{first}", [
         *[sentence(words) for words in facts.names("keeps") or told],
         facts.guarded.but_for,
@@ -608,7 +610,7 @@ def _held(facts: Facts) -> tuple[str, Lines]:
 
 
 def _not_done(facts: Facts) -> str:
-    """That what was announced does not happen."""
+    """What was announced does not happen."""
     return sentence(f"for now {facts.wording.none}")
 
 
@@ -812,7 +814,7 @@ def _outcome(facts: Facts) -> Lines:
 
 
 def _receipt(facts: Facts) -> Lines:
-    """What outlives this machine: how to start it again, and with what its cloud can be asked from anywhere."""
+    """What outlives this machine: how to start it again, and the receipt with which its cloud can be asked from anywhere."""
     return [*_start_again(facts), *_how_to_verify(facts)]
 
 
@@ -844,14 +846,14 @@ def _price(facts: Facts) -> str:
 
 
 _SAID = frozenset(("warning", "countdown", "unguarded", "acting", "held"))
-"""Kinds that say themselves how it stands: the agent's sentence is older than they are when people read it, or says the same once more."""
+"""Kinds without the agent's sentence: it would be out of date when people read it, or repeat what they say."""
 
 
 def _footer(facts: Facts, *, stands: bool) -> Lines:
-    """How it ``stands``, and the names under which it can be found again."""
+    """The agent's sentence, where it still ``stands``, and the names under which people find the incident again."""
     instance, incident = facts.text("instance"), facts.text("incident")
     kind, _, name = instance.rpartition(":")
-    thing = {"dmi": "machine", "machine": "machine"}.get(kind)  # outside of any cloud; its host name the message has
+    thing = {"dmi": "machine", "machine": "machine"}.get(kind)  # outside any cloud; the message has its host name
     shown = f"{thing} {name}" if thing else "" if kind == "host" else f"instance {instance}"
     names = [
         shown if instance and facts.guarded.billed else "",

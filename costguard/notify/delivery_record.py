@@ -31,7 +31,7 @@ BESIDE_SECONDS = 0.2
 """Between two messages at an address that has answered none: each needs a moment to be on the wire."""
 
 FILES_KEPT = 48
-"""Messages of which this is known; more belong to stories that are over."""
+"""Messages whose record is kept; older ones belong to stories that are over."""
 
 LONGEST_BYTES = 64 << 10
 
@@ -141,7 +141,7 @@ class DeliveryRecord:
 
     @property
     def longest_wait(self) -> float:
-        """Seconds for which an address waits for its turn at most."""
+        """The longest that an address waits for its turn, in seconds."""
         return LONGEST_TURN_SECONDS if self._after else 0.0
 
     def due(self, name: str, number: int) -> None:

@@ -100,13 +100,13 @@ class Exchange(threading.local):
 
     @property
     def wait(self) -> float:
-        """Seconds for which the service wants to be left alone from now on."""
+        """Seconds from now for which the service wants to be left alone."""
         self.not_before = max(self.not_before, self.retry_after.until)
         return max(0.0, self.not_before - boot_clock())
 
     @property
     def left(self) -> float:
-        """Seconds for which an answer may be waited for."""
+        """Seconds left to wait for an answer."""
         return max(LEAST_SECONDS, self.end - ANSWER_SLACK_SECONDS - time.monotonic())
 
     @property

@@ -72,7 +72,7 @@ class Failure(NamedTuple):
 
 
 def failure(exchange: Exchange, url: str) -> Failure:
-    """What the last try came to."""
+    """How the last try failed."""
     status, error, host = exchange.status, exchange.error, exchange.host
     code = "" if exchange.code in url else exchange.code  # it may repeat a piece of the address
     if exchange.unanswered:

@@ -1,4 +1,4 @@
-"""A text that is too long for a service, in as many characters as it takes. Pure."""
+"""Cut a text down to the characters that a service takes. Pure."""
 
 LEAST_CHARACTERS = 120
 """A line that is no longer stays as it is while others can be shortened."""
@@ -6,7 +6,7 @@ LEAST_CHARACTERS = 120
 CUT = " …"
 RECEIPT = "Receipt: "
 RECEIPT_ELSEWHERE = f"{RECEIPT}`costguard history` shows it."
-"""Of a receipt a part is worth nothing."""
+"""Part of a receipt is worth nothing."""
 
 
 def fitted(text: str, room: int) -> str:

@@ -12,7 +12,7 @@ UNASKED = "no channel"
 """In the place of a channel, where a message was sent to none: each has asked for other kinds, or nobody is left to hear it."""
 
 
-SPARED = "who was told that it begins is told how it ends"
+SPARED = "whoever read the start gets the outcome, not each step"
 """Of a step in between, whose record says that those who would get it have read enough."""
 
 
@@ -45,7 +45,7 @@ def standing_alone(message: Draft) -> Draft:
 
 
 def standing_for(message: Draft, earlier: Sequence[Draft]) -> Draft:
-    """The message in the place of earlier ones, and of those in whose place they were."""
+    """The message, in place of earlier ones and of those that they replaced."""
     rows = [[one.id, one.kind, one.level, one.facts.get("incident"), one.facts.get("takes_back")] for one in earlier]
     before = [row for one in earlier if isinstance(of := one.facts.get(STANDS_FOR), list | tuple) for row in of]
     every = [*before, *rows]
@@ -54,7 +54,7 @@ def standing_for(message: Draft, earlier: Sequence[Draft]) -> Draft:
 
 
 def overtaken_drafts(message: Draft) -> list[Draft]:
-    """Those messages, as far as their record and whom they were for depend on it."""
+    """The messages that it overtook: as much of each as finds its record and its recipients."""
     rows = message.facts.get(STANDS_FOR)
     found = (
         [row for row in rows if isinstance(row, list | tuple) and len(row) == 5]
@@ -137,10 +137,10 @@ HOLDS = frozenset(("held", "hold_ended"))
 """Kinds of messages that say whether somebody holds the machine: read in their order, and before the next warning."""
 
 IN_DOUBT = "it may have arrived"
-"""How it ends in words why nobody knows what became of a message."""
+"""How the reason ends when nobody knows what became of a message."""
 
 NOT_SENT = "it was not sent"
-"""How it ends in words why a message did not leave."""
+"""How the reason ends when a message did not leave."""
 
 EXPIRED = "not sent again, its time is over"
 """What became of a message whose moment has passed before it could be told."""
@@ -155,7 +155,7 @@ AGENT_ENDED = "the agent ended before it knew"
 
 
 HELD_BACK = "held back for "
-"""How the reason begins for which a message was kept on purpose; it counts as told."""
+"""How the reason begins when a message is held back on purpose; it counts as told."""
 
 
 class DeliveryResult(NamedTuple):

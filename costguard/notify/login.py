@@ -1,4 +1,4 @@
-"""What whoever logs in next reads: the warning of a countdown that runs, in a file of the runtime directory.
+"""What people read at their next login: the warning of a running countdown, in a file of the runtime directory.
 
 A link in ``/etc/motd.d`` shows it (pam_motd(8)); docs/notify.md says how to make it.
 """
@@ -17,7 +17,7 @@ ENDS = frozenset(
     ("cancelled", "held", "acting", "would_act", "cannot", "failed", "done", "closed", "came_back", "state_lost", "notice",
      "unguarded")
 )  # fmt: skip
-"""Kinds after which none does."""
+"""Kinds after which no countdown runs."""
 
 
 def keep(message: Message, runtime: str) -> None:

@@ -285,7 +285,7 @@ HAD_BEFORE = "from an earlier try"
 
 NO_TIME = "no time was left to send it"
 
-NO_ADDRESS = Sent("?", "this line is no address", "write it as SERVICE://…, as docs/notify.md has them")
+NO_ADDRESS = Sent("?", "this line is not an address", "write it as SERVICE://…, as docs/notify.md has them")
 """Nothing of such a line is repeated, not even its first word: it may be a bare token."""
 
 

@@ -116,8 +116,8 @@ def fleet_words(results: Sequence[PolicyRun]) -> Iterator[str]:
 
 def _rows(summary: ReplaySummary, price: Rate | None) -> list[tuple[str, str]]:
     share = f" ({summary.share * 100:.0f} % of idle)" if summary.share is not None else ""
-    holes = f" ({_hours(summary.holes)} of it holes)" if summary.holes else ""
-    unseen = f" ({summary.unseen_within_hour} not seen for it)" if summary.unseen_within_hour else ""
+    holes = f" ({_hours(summary.holes)} of it gaps)" if summary.holes else ""
+    unseen = f" ({summary.unseen_within_hour} unknown)" if summary.unseen_within_hour else ""
     clean, torn = summary.recovered_clean, summary.recovered_interrupted
     return [
         ("recorded", _hours(summary.hours) + holes),
@@ -199,7 +199,7 @@ def _flat(sums: dict[str, ReplaySummary], prices: Prices) -> Iterator[str]:
         "idle",
         "stops",
         "back < 1 h",
-        "not seen for it",
+        "back unknown",
         "ever",
         "recovered",
         "of idle",

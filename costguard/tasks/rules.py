@@ -104,7 +104,7 @@ def _scope(case: TaskCase) -> Iterator[Row]:
             yield "refuse", PlanFinding("task_scope", text, "`costguard status` says what cannot be read")
         return
     if given is not None and len(judged) != given:
-        text = f"{case.scheduler} gave {case.task.words} {several(given, 'GPU')} of this machine, and {several(len(judged), 'GPU')} were judged"
+        text = f"{case.scheduler} gave {case.task.words} {several(given, 'GPU')} of this machine, but costguard judged {several(len(judged), 'GPU')}"
         yield "refuse", PlanFinding("task_scope", f"{text} ({_named(judged)}): it is not ended", _SCOPE_HINT)
         return
     if not case.beside:
@@ -123,7 +123,7 @@ def _scope(case: TaskCase) -> Iterator[Row]:
     numbers = {device.number for device in judged}
     minors = {case.minors.get(device.key) for device in judged}
     if wanted not in (numbers, minors):
-        text = f"{case.scheduler} gave {case.task.words} GPU {_listed(wanted)}, and {_named(judged)} were judged"
+        text = f"{case.scheduler} gave {case.task.words} GPU {_listed(wanted)}, but costguard judged {_named(judged)}"
         yield "refuse", PlanFinding("task_scope", f"{text}: it is not ended", _SCOPE_HINT)
 
 

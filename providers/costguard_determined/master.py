@@ -105,7 +105,7 @@ class Master:
                 with open(path, encoding="ascii") as file:
                     token = file.read(TOKEN_BYTES).strip()
             except (OSError, ValueError) as error:
-                text = f"the token in {path} cannot be read ({getattr(error, 'strerror', None) or 'it is no text'})"
+                text = f"the token in {path} cannot be read ({getattr(error, 'strerror', None) or 'it is not text'})"
                 raise SchedulerError("credentials", text, hint="let costguard's user read token_file") from error
         else:
             token = environ.get("DET_USER_TOKEN") or environ.get("DET_SESSION_TOKEN") or ""

@@ -208,7 +208,7 @@ class Remote:
         me = user if isinstance(user, dict) else {}
         if not owner or me.get("admin") is True or me.get("username") == owner:
             return []
-        text = f"the task is {owner}'s and the token {me.get('username') or 'of somebody else'}'s: whether the token may end it is unknown"
+        text = f"the task is {owner}'s and the token {me.get('username') or 'of somebody else'}'s: it is unknown whether the token may end it"
         hint = "give that user a role with the right, or name the owner's token: [task.determined] token_file"
         return [("consequences", PlanFinding("permission_unknown", text, hint))]
 

@@ -120,7 +120,7 @@ class PodSession:
         except SchedulerError as error:
             if error.technical:
                 raise
-            text = f"whether an autoscaler governs {target.words} is not known ({error.told})"
+            text = f"it is unknown whether an autoscaler governs {target.words} ({error.told})"
             yield "consequences", PlanFinding("owner_autoscaled", text, errors.RIGHTS)
             return
         for one in listed if isinstance(listed, list) else ():
@@ -221,7 +221,7 @@ def _untried(error: SchedulerError, target: Object) -> Found:
     if error.code == errors.BUDGET:
         return "refuse", PlanFinding("disruption_budget", f"{error}: it is not evicted", error.hint)
     if error.code == "BadRequest" and "dry run" in str(error).lower():
-        text = f"whether {target.words} can be changed could not be tried beforehand ({error})"
+        text = f"costguard could not try beforehand whether {target.words} can be changed ({error})"
         return "consequences", PlanFinding("owner_untried", text)
     code = "not_permitted" if error.trouble == "denied" else "scheduler_refused"
     return "refuse", PlanFinding(code, f"{error.told}: it is not ended", error.hint)

@@ -149,7 +149,7 @@ class Survey:
         listed, more = self._listed(target, selector, _LIVING, end)
         own = seen.pod.uid if seen.pod is not None else ""
         if own not in {one.uid for one in listed} and not more:
-            text = f"the pods of {target.words} ({selector}) do not include {self._task.words}, so its other ones are not known"
+            text = f"the pods of {target.words} ({selector}) do not include {self._task.words}, so its other pods are not known"
             raise SchedulerError("internal", text, code="garbage")
         others = tuple(one for one in listed if one.uid != own and _lives(one))
         done = len(self._listed(target, selector, "status.phase=Succeeded", end)[0]) if target.kind is JOB_SET else 0
@@ -169,7 +169,7 @@ class Survey:
 
 def _unproven(text: str) -> SchedulerError:
     hint = "give the container POD_NAME, POD_NAMESPACE and POD_UID by the downward API, as docs/tasks.md shows"
-    return SchedulerError("changed", f"{text}, so which pod this is is not certain", hint=hint)
+    return SchedulerError("changed", f"{text}, so it is not certain which pod this is", hint=hint)
 
 
 def _sound(one: Object) -> None:

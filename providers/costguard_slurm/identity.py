@@ -28,7 +28,7 @@ def identify(place: Place) -> Task:
     """The job. Raises SchedulerError where the two facts do not agree: then nobody knows whose GPUs are seen."""
     group, said = job_of(place.procfs, "self"), named(place.environ)
     if group and said and group != said:
-        text = f"this process is in the control group of job {group}, and SLURM_JOB_ID names job {said}"
+        text = f"this process is in the control group of job {group}, but SLURM_JOB_ID names job {said}"
         raise SchedulerError(
             "changed", text, hint="start costguard in the job that it is to guard, without variables of another one"
         )
@@ -51,7 +51,7 @@ def _advice(name: str, job: str, node: str) -> Advice:
     return Advice(
         reach=f"srun --jobid={job} --overlap -n1 -w {node} {{}}",
         end=f"`scancel {name}`",
-        show=f"`sacct -j {name}` (some minutes long also `scontrol show job {job}`)",
+        show=f"`sacct -j {name}` (for some minutes also `scontrol show job {job}`)",
         again="submit it as before (`sbatch`, `srun` or `salloc`)",
     )
 

@@ -115,7 +115,7 @@ class Job:
         named = self._task.id
         if named not in {job, record.name} and "_" in record.name:
             raise SchedulerError(
-                "changed", f"the environment names job {named}, and Slurm calls job {job} {record.name}"
+                "changed", f"the environment names job {named}, but Slurm calls job {job} {record.name}"
             )
         return record
 
@@ -152,7 +152,7 @@ def _rights(record: Record) -> list[tuple[Verdict, PlanFinding]]:
     me = os.geteuid()
     if me in {ROOT, record.uid}:
         return []
-    text = f"job {record.name} is {record.owner or 'somebody else'}'s, and this agent is uid {me}: it may not cancel it"
+    text = f"job {record.name} is {record.owner or 'somebody else'}'s, and this agent runs as uid {me}, which may not cancel it"
     return [("refuse", PlanFinding("not_permitted", text, "run costguard as the owner of the job, or as root"))]
 
 

@@ -54,7 +54,7 @@ variable "boot_grace" {
 }
 
 variable "unused_after" {
-  description = "Running time without any work, counted over reboots under one policy, after which the machine is unused. Allowed: a duration such as 30 (seconds), 30s, 10m, 1h30m or 1d, or off; live machine actions at least 10m. Default: 4h."
+  description = "After this much running time without any work the machine counts as unused; a reboot does not reset it, a changed policy does. Allowed: a duration such as 30 (seconds), 30s, 10m, 1h30m or 1d, or off; live machine actions at least 10m. Default: 4h."
   type        = string
   default     = null
 }

@@ -250,7 +250,7 @@ def test_work_that_crashes_begins_again_later_and_later(filled: Filled) -> None:
     """Stressor: no start each second: 0.5, 1, 2 s; the GPU's memory of it is its own."""
     process = filled.start(*QUICK, "--gpus", "0", "--", "sh", "-c", "echo x >> starts; exit 3")
     time.sleep(0.4)
-    until(lambda: "ended with 3; again in 2s" in filled.said, told=lambda: filled.said)
+    until(lambda: "ended with exit code 3; again in 2s" in filled.said, told=lambda: filled.said)
     assert [filled.said.count(f"again in {pause}s") for pause in ("0.5", "1", "2")] == [1, 1, 1]
     assert len((filled.folder / "starts").read_text().split()) == 3
     filled.end(process)
@@ -395,7 +395,7 @@ def test_the_command_line_counts_before_the_file(filled: Filled) -> None:
     assert filled.said.count("DRY RUN: sleep on GPU 1 would begin once it has been free for 1h") == 1
     assert filled.start("-c", "fill.toml", "--dry-run", "--idle-for", "0s").wait(PATIENCE) == 0
     assert filled.said.count("DRY RUN: sleep on GPU 1 would begin\n") == 1
-    assert filled.said.count("DRY RUN: echo on GPU 0 would wait: GPU 0 has work that comes before it") == 2
+    assert filled.said.count("DRY RUN: echo on GPU 0 would wait: GPU 0 is taken by work that comes first") == 2
 
 
 # -- how it ends ---------------------------------------------------------------------------------------------
@@ -433,7 +433,7 @@ def test_a_second_signal_ends_deaf_work_at_once(filled: Filled) -> None:
     process = filled.begin("--grace", "1h", work=("--deaf",))
     filled.until_working(2)
     process.terminate()
-    until(lambda: "TERM came" in filled.said)
+    until(lambda: "received TERM" in filled.said)
     time.sleep(0.2)
     process.terminate()
     assert process.wait(PATIENCE) == 0
@@ -502,6 +502,6 @@ def test_both_killed_leave_no_work_that_heeds_a_signal(filled: Filled) -> None:
 def test_whom_work_leaves_behind_is_ended_before_it_begins_again(filled: Filled) -> None:
     """Its code is the leader's, and nobody of the last time holds the GPU."""
     process = filled.start(*QUICK, "--gpus", "0", "--", "sh", "-c", "setsid sleep 1000 & sleep 0.3; exit 5")
-    until(lambda: "ended with 5; again in" in filled.said, told=lambda: filled.said)
+    until(lambda: "ended with exit code 5; again in" in filled.said, told=lambda: filled.said)
     assert "ended and left sleep" in filled.said
     filled.end(process)

@@ -72,7 +72,7 @@ def test_who_types_keeps_it_up_and_an_open_terminal_does_not(agent: Agent) -> No
         (veto,) = report["vetoes"]
         where = device.removeprefix("/dev/")
         assert re.fullmatch(rf"\S+ on {where} typed", veto["reason"])
-        assert "1 min without input lets it go" in agent.ask("status").stdout
+        assert "until 1 min without input" in agent.ask("status").stdout
         agent.until(lambda report: not active(report) and not report["vetoes"])
 
 

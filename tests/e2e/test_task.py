@@ -136,7 +136,7 @@ def test_doctor_names_what_keeps_a_task_from_being_guarded(agent: Agent, slurm: 
     code, found = doctor(agent)
     assert (code, found["verdict"]) == (1, "NOT GUARDED")
     assert found["why"] == ["the end of the task: cannot be carried out"]
-    assert "2 GPUs of this machine, and 1 GPU were judged" in json.dumps(found["sections"]["Actions"])
+    assert "2 GPUs of this machine, but costguard judged 1 GPU" in json.dumps(found["sections"]["Actions"])
 
 
 @pytest.mark.parametrize("what", ["asked", "which", "read", "channel"])
@@ -144,7 +144,7 @@ def test_doctor_believes_nothing_that_it_cannot_see(agent: Agent, slurm: Slurm, 
     """A scheduler that does not answer, GPUs that may be another's, one that is lost, or a channel without its address: each alone is reason enough."""
     why = {
         "asked": "the end of the task: could not be checked",
-        "which": "it is uncertain which GPUs are this task's",
+        "which": "it is unclear which GPUs belong to this task",
         "read": "GPU 0 (NVIDIA H200) cannot be read",
         "channel": "team: nothing can be sent",
     }[what]

@@ -30,7 +30,7 @@ PATIENCE = 90.0
 LOOKS = 4
 """So often the cloud shows the machine on its way before it has ended."""
 
-DELETED = "a machine that is terminated is deleted, and cannot be started again: create another one"
+DELETED = "a terminated machine is deleted and cannot be started again: create a new one"
 ID = "{id}"
 """In the place of the machine's own id."""
 

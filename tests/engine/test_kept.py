@@ -217,11 +217,11 @@ def test_the_sentence_names_who_and_what_would_let_it_go() -> None:
     world = idle(TYPED)
     world.run(30.0)
     assert str(world.last.sentence) == (  # type: ignore[union-attr]  # it has ticked
-        "ARMED: ann on pts/3 typed; 30 min without input lets it go, then warning and stop 1m later."
+        "ARMED: ann on pts/3 typed; kept up until 30 min without input, then warning and stop 1m later."
     )
     world.vetoes = (TRAFFIC, TYPED)
     world.tick()
-    assert "eth0 receives more than 1 MB/s (and 1 more); 5 min of quiet lets it go" in str(world.last.sentence)  # type: ignore[union-attr]  # as above
+    assert "eth0 receives more than 1 MB/s (and 1 more); kept up until 5 min of quiet" in str(world.last.sentence)  # type: ignore[union-attr]  # as above
     world.vetoes = (UNSEEN,)
     world.tick()
     assert "kept up until terminals can be seen" in str(world.last.sentence)  # type: ignore[union-attr]  # as above
@@ -230,11 +230,11 @@ def test_the_sentence_names_who_and_what_would_let_it_go() -> None:
     assert "kept up until terminals can be seen" in str(world.last.sentence)  # type: ignore[union-attr]  # as above
     world.vetoes = (UNSEEN, TRAFFIC, TYPED)
     world.tick()
-    assert "(and 2 more); 5 min of quiet lets it go" in str(world.last.sentence)  # type: ignore[union-attr]  # as above
+    assert "(and 2 more); kept up until 5 min of quiet" in str(world.last.sentence)  # type: ignore[union-attr]  # as above
     other = Veto("a hook", "the backup runs")
     world.vetoes = (TRAFFIC, other)
     world.tick()
-    assert "(and 1 more); 5 min of quiet lets it go" in str(world.last.sentence)  # type: ignore[union-attr]  # as above
+    assert "(and 1 more); kept up until 5 min of quiet" in str(world.last.sentence)  # type: ignore[union-attr]  # as above
     world.vetoes = (other, TRAFFIC)
     world.tick()
     assert "more)" not in str(world.last.sentence)  # type: ignore[union-attr]  # as above

@@ -235,7 +235,7 @@ def test_what_cannot_pass_is_not_repeated(run: Run, name: str, words: str) -> No
     ("name", "words"),
     [
         ("nobody", "550"), ("password", "535"),
-        ("unknown", "no such service"), ("misspelt", "Slack: its address is incomplete"), ("bare", "this line is no address"), ("open", "chmod 600"),
+        ("unknown", "no such service"), ("misspelt", "Slack: its address is incomplete"), ("bare", "this line is not an address"), ("open", "chmod 600"),
         ("empty", "contains no address"), ("missing", "there is no file"), ("unset", "NOWHERE_SET is not set"),
     ],
 )  # fmt: skip

@@ -44,7 +44,7 @@ def test_who_read_that_it_begins_reads_how_it_ends(tmp_path: Path, step: str) ->
         told = tell(tmp_path, server, step, {GOOD: {}})
         assert (told["failed"], len(server.asked)) == ({}, 1)
         ((name, why),) = told["reached"].items()
-        assert _unsent(f"{name}: {why}") == f"not sent: who was told that it begins is told how it ends ({step})"
+        assert _unsent(f"{name}: {why}") == f"not sent: whoever read the start gets the outcome, not each step ({step})"
         assert list(tell(tmp_path, server, "done", {GOOD: {}})["reached"]) == [GOOD]
 
 

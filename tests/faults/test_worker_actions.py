@@ -686,7 +686,7 @@ def test_an_undo_that_an_end_of_the_agent_cut_off_runs_once_more(machine: Machin
         worker.kill()
         worker.wait()
     outcome = machine.ask(job)["outcome"]
-    assert "cut off twice when the agent ended; what was drained may still be drained" in outcome["detail"]
+    assert "cut off twice when the agent ended; what pre_stop drained may still be drained" in outcome["detail"]
 
 
 def test_a_program_that_an_end_of_the_agent_cut_off_is_said_to_be_so(machine: Machine) -> None:

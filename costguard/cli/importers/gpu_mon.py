@@ -12,9 +12,9 @@ from costguard.config import toml_text
 from costguard.fill.jobs import Filler
 
 THEIRS: Mapping[str, str] = {
-    "idle_for": "theirs: 0s, the first free look",
-    "rest": "theirs: 0s",
-    "signal": "theirs: KILL, to the command alone",
+    "idle_for": "gpu_mon: 0s, the first free look",
+    "rest": "gpu_mon: 0s",
+    "signal": "gpu_mon: KILL, to the command alone",
     "grace": "then KILL, to the whole tree",
 }
 """What is otherwise here, beside the option that changes it."""
@@ -48,7 +48,9 @@ def read(path: str) -> Imported:
     except configparser.Error as error:
         plain = " ".join(str(error).replace("<string>", path).split())
         message = f"this is not a gpu_mon configuration: {plain}"
-        raise wrong(path, [message], "correct it in the file; one of `costguard fill` itself ends in .toml") from error
+        raise wrong(
+            path, [message], "correct the file; a configuration of `costguard fill` itself ends in .toml"
+        ) from error
     found = _GpuMonFile(parser)
     imported = found.imported()
     if found.problems:
@@ -154,7 +156,7 @@ class _GpuMonFile:
         for work in works:
             if len(work.gpus) > 1 and len(work.filler.gpus) > 1:
                 gpus = _together(work.filler.gpus)
-                self._notes.append(Note("changed", f"[{work.name}] is one process with {gpus}, and begins while all of them are free; theirs was started once for each"))  # fmt: skip
+                self._notes.append(Note("changed", f"[{work.name}] is one process with {gpus}, and begins while all of them are free; gpu_mon started one for each"))  # fmt: skip
         for place, later in enumerate(works):
             first = next((one for one in works[:place] if _never_beside(one.filler, later.filler)), None)
             other = next((one for one in works[:place] if one.gpus and _shared(one.filler, later.filler)), None)
@@ -190,7 +192,7 @@ class _GpuMonFile:
             self._notes.append(Note("changed", "ignore_programs of one [gpu] section counts for all GPUs here"))
         names = tuple(dict.fromkeys([one for names in lists for one in names]))
         if names:
-            self._notes.append(Note("changed", "names in ignore_programs are exact here; theirs also ignored what one of them begins with"))  # fmt: skip
+            self._notes.append(Note("changed", "names in ignore_programs are exact here; gpu_mon also ignored longer names that begin with one"))  # fmt: skip
         for one in names:
             if _INTERPRETER.fullmatch(one):
                 self._notes.append(Note("never_yields", f"to a program called {one}, whatever it runs (ignore_programs)"))  # fmt: skip

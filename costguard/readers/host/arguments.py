@@ -1,4 +1,4 @@
-"""Processes that are recognised by their arguments, which are read once and kept by nobody."""
+"""Processes that are recognised by their arguments; these are read once and never stored."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,10 +8,10 @@ from costguard.readers.host.round_robin import round_robin
 from costguard.readers.host.text import PAGE_BYTES, read
 
 PYTHONS = ("python", "pt_main_thread")
-"""How the names of processes begin that run Python: PyTorch gives another one to whoever loads it."""
+"""How the names of Python processes begin: PyTorch renames the process that loads it."""
 
 READS = 64
-"""So many are read in one look; the others wait for the next one."""
+"""The most that are read in one look; the others wait for the next."""
 
 
 class Recognised:

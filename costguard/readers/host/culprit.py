@@ -13,7 +13,7 @@ from costguard.readers.host.text import PAGE_BYTES, printable, read
 from costguard.readers.host.users import Users
 
 PROCESSES_READ = 400
-"""The youngest ones: what has just begun to move much was hardly ever there first."""
+"""The youngest ones: a process that has just begun to move much is rarely an old one."""
 
 SHARE = 0.4
 """How much of a rate one process must move to be named."""

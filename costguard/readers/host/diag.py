@@ -24,7 +24,7 @@ _ATTRIBUTE, _COUNTED = Struct("=HH"), Struct("=QQ")
 _MESSAGE_BYTES = 16 + 72
 _ANSWER_BYTES = 1 << 16
 _ANSWERS = 256
-"""Of one question; more are tens of thousands of sockets."""
+"""Answers to one question; more would be tens of thousands of sockets."""
 
 _FAR = Struct("=HH BBH BB2xi4s BBH").pack(24, 1, 8, 16, 20, 2, 8, -1, b"\x7f\0\0\0", 1, 4, 8)
 """An attribute INET_DIAG_REQ_BYTECODE: if the other end is in 127.0.0.0/8 (also as IPv6 writes it) go on to the jump beyond the end,

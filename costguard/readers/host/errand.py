@@ -9,13 +9,13 @@ from costguard.process.lean_json import decode
 from costguard.process.wire import to_line
 
 ANSWER_BYTES = 1 << 14
-"""Of an answer."""
+"""The longest answer."""
 
 LEAVES_WITHIN_SECONDS = 10.0
 """After SIGTERM, upon which it ends what it has started; then it is killed."""
 
 UNREAPED_LIMIT = 8
-"""With so many that do not end no further one is started: it would hang as well."""
+"""With this many that do not end, no further one is started: it would hang too."""
 
 _SIGTERM, _SIGKILL = 15, 9  # signal(7); the module would bring `enum` into a process that stays
 _KEPT = ("PATH", "LANG", "TZ")
@@ -29,7 +29,7 @@ class ErrandError(Exception):
 
 
 def collect(now: float) -> None:
-    """Take leave of the processes that have ended, and kill those that should have."""
+    """Collect the processes that have ended, and kill those that should have."""
     for pid, until in list(_leaving.items()):
         try:
             ended = os.waitpid(pid, os.WNOHANG)[0]

@@ -22,10 +22,10 @@ WATCHERS = (
 """Programs that hold a GPU without working on it, by how their names begin, as the kernel cuts them."""
 
 LINKS = 128
-"""So many open files are looked at in one look, and the rest of the process that is begun."""
+"""Open files looked at in one look, beside the rest of a process that was begun."""
 
 USERS = 8
-"""Of so many users at least one process each is gone through in one look, whatever others have open."""
+"""Users of whom at least one process each is gone through in one look, whatever others have open."""
 
 FEW = 3
 """Who has no more files open holds no GPU: to use one takes a dozen, beside the three that a program is given. Most programs that come
@@ -35,10 +35,10 @@ YOUNGEST, LONGEST = 10.0, 4 * 3600.0
 """Seconds between two looks at one process: as many as it is old, within these."""
 
 BORN = 4.0
-"""Seconds of age before which none is looked at: most that come and go all the time are gone by then."""
+"""Age in seconds before which no process is looked at: most short-lived ones are gone by then."""
 
 HELD_SECONDS = 30.0
-"""Between two looks at whether a process still holds a GPU."""
+"""Seconds between two looks at whether a process still holds a GPU."""
 
 KERNEL = 2
 """The parent of the kernel's threads."""

@@ -75,7 +75,7 @@ _WITH_VALUE = ("-X", "-W", "--check-hash-based-pycs")
 _NO_SERVER = "has a page that is not a known inference server's"
 
 _SAMPLES = 1024
-"""Of one metric."""
+"""The most samples of one metric."""
 
 
 def requests(page: bytes) -> RequestCounts:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from costguard.readers.host.kernel_server import KernelServer
 
 SERVERS, SERVERS_OF_A_USER = 32, 8
-"""So many are asked."""
+"""The most servers that are asked, in all and of one user."""
 
 FOUND_AT_ONCE = 4
-"""For so many servers a process is started in one look; the others wait for the next one."""
+"""The most servers for which a process is started in one look; the others wait for the next."""
 
 ACTIVE = 64
-"""So many activities are told apart."""
+"""The most activities that are told apart."""
 
 CPU_SHARE = 0.05
 """Of a core: an idle kernel uses a tenth of that."""

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 
 MOST = 4096
-"""Of one process."""
+"""The most files of one process."""
 
 SECONDS = 0.2
 """Of CPU, for going through the processes of one user, or for one look: whatever they have open, no look takes long."""

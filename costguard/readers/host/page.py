@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import socket
 
 LIMIT_BYTES = 1 << 20
-"""Of a page: eight engines of one server say some 500 kB."""
+"""The largest page: eight engines of one server write some 500 kB."""
 
 WITHIN_SECONDS = 30.0
 """For an answer: two or three looks."""
@@ -24,7 +24,7 @@ RESTS_SECONDS = 30.0
 """A server that was just seen at work is asked again after this time: what it does counts for longer than that."""
 
 TURNS = 16
-"""So often a request goes on when something comes; then it waits for the next look, so that a server that drips costs nothing."""
+"""How often a request goes on when data comes; then it waits for the next look, so that a dripping server costs nothing."""
 
 
 class PageError(Exception):

@@ -35,10 +35,10 @@ INTERPRETERS = (
 """How the names of programs begin that run a file which is named after them."""
 
 LEFT_SECONDS = 0.5
-"""In which what a probe has started must end after it."""
+"""Seconds in which whatever a probe started must end after it."""
 
 GONE_SECONDS = 3.0
-"""In which the kernel ends what was killed."""
+"""Seconds in which the kernel ends what was killed."""
 
 _POLL_SECONDS = 0.05
 _COUNT_SECONDS = 0.5

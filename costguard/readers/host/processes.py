@@ -17,7 +17,7 @@ from costguard.readers.host.table import FirstReadable
 from costguard.readers.host.text import PAGE_BYTES, read
 
 LIST_SECONDS = 200.0
-"""From one listing to the next. What has ended stays in the view for so long at most."""
+"""Seconds from one listing to the next. A process that ended stays in the view for this long at most."""
 
 NUMBERS_TRIED = 48
 """New numbers up to which trying each is cheaper than to list, and as many as there are processes, if no more than this live still."""
@@ -27,7 +27,7 @@ NEW_READ = 32
 next look."""
 
 STAYED_READ = 256
-"""And so many of those that were there at the listing before already, and stay."""
+"""The same for those that the previous listing had already, and that stay."""
 
 READ_AGAIN = 2
 """Looks in a row at which a new process is read again."""

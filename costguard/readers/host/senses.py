@@ -58,7 +58,7 @@ def _names(name: str, example: list[str], about: str, what: str = "program") -> 
 def _ignored(what: str) -> SenseSetting:
     """``what``: what is said of the programs."""
     about = (
-        f"Programs whose {what}, beside updates, logrotate and their like: what begins while one of them runs does not "
+        f"Programs whose {what}, besides updates, logrotate and the like. What begins while one of them runs does not "
         "count, for an hour at most."
     )
     return _names("ignore", ["restic"], about)
@@ -115,7 +115,7 @@ _SSH = SenseRow(
             "rate",
             "50kB/s",
             "1MB/s",
-            "What the sessions of one user move, above what is usual here.",
+            "Bytes that one user's sessions move, above what is usual here.",
             least=1000.0,
         ),
         SenseSetting(
@@ -123,7 +123,7 @@ _SSH = SenseRow(
             "rate",
             "150B/s",
             "500B/s",
-            "What an editor's server and its window say to each other, above what is usual here: typing, not the heartbeat.",
+            "Data between an editor's server and its window, above what is usual here: typing, not the heartbeat.",
             least=50.0,
         ),
         SenseSetting(
@@ -188,14 +188,14 @@ _PROBE = SenseRow(
             [],
             ["/usr/local/bin/queue-is-empty"],
             "Exit code 0: nothing needs the machine; 1 or 2: something does; 3 and every other end: unknown, as with plug-ins of "
-            "Nagios. It only looks, so it runs in a dry run too. Nothing: no probe.",
+            "Nagios. It only looks, so it runs in a dry run too. Empty: no probe.",
         ),
         SenseSetting(
             "above",
             "number_or_off",
             "off",
             5,
-            "Instead, it writes a number and exits with 0: a number above this says that the machine is needed.",
+            "Instead, the program writes a number and exits with 0: above this value the machine is needed.",
         ),
         SenseSetting(
             "user",

@@ -139,9 +139,7 @@ def _refuse_a_name_that_stands_twice(names: Sequence[str], found: Columns) -> No
     twice = next((names[place] for place in places if place is not None and names.count(names[place]) > 1), None)
     if twice is not None:
         once = ",".join("-" if name in names[:place] else name for place, name in enumerate(names))
-        raise ValueError(
-            f"the column {twice!r} stands there twice; say which one counts (`-` skips one): --columns {once}"
-        )
+        raise ValueError(f"the column {twice!r} appears twice; say which one counts (`-` skips one): --columns {once}")
 
 
 def renamed(cells: Sequence[str], names: str) -> list[str]:
@@ -153,7 +151,7 @@ def renamed(cells: Sequence[str], names: str) -> list[str]:
         if not equals or plain(theirs) not in own:
             raise ValueError(f"{pair.strip()!r} renames no column; the file has: {', '.join(own)}")
         if own.count(plain(theirs)) > 1:
-            raise ValueError(f"the column {plain(theirs)!r} stands there twice; name every column, without `=`")
+            raise ValueError(f"the column {plain(theirs)!r} appears twice; name every column, without `=`")
         found[own.index(plain(theirs))] = ours
     return found
 

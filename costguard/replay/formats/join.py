@@ -13,8 +13,8 @@ from costguard.replay.formats.values import CellTimes
 from costguard.replay.trace import ReadingCodes, SeenFrom, Trace, TraceError
 
 NAMELESS_NOTE = (
-    "{} no machine and no UUID of a GPU, so each is taken for a machine of its own: work that came back in the next file of a "
-    "rotated log is not seen. Such files are one recording after `cat FILE… | costguard replay -`"
+    "{} no machine and no UUID of a GPU, so each counts as a machine of its own: work that came back in the next file of a "
+    "rotated log is missed. To read such files as one recording: `cat FILE… | costguard replay -`"
 )
 
 NOT_THERE = -1
@@ -67,7 +67,7 @@ def notes_on(parts: Sequence[FileTrace], groups: Sequence[Sequence[FileTrace]]) 
     joined = [group for group in groups if len(group) > 1]
     if joined:
         files, machines = sum(map(len, joined)), several(len(joined), "machine")
-        yield f"{files} files name {machines} alike, or the same GPUs: those of one are read as one recording, in the order of time"
+        yield f"{files} files are of {machines}, by name or GPUs: each machine's files are read as one recording, in order of time"
     nameless = [part for part in parts if not part.trace.name and not part.uuids]
     if len(nameless) > 1:
         yield NAMELESS_NOTE.format(f"{len(nameless)} files name")

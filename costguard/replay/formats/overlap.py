@@ -22,8 +22,8 @@ SAME_LOAD = 0.01
 
 HINT = "cut the file there, or name the column with the machine: --machine-column NAME"
 HINT_AT_ONCE = (
-    "name the column with the machine: --machine-column NAME, or with the GPU: --columns timestamp,index,utilization.gpu; a "
-    "clock that is read several times a second must show parts of it"
+    "name the column with the machine: --machine-column NAME, or with the GPU: --columns timestamp,index,utilization.gpu; several "
+    "readings a second need times with fractions of a second"
 )
 
 Row = tuple[float, int]

@@ -306,7 +306,7 @@ class Table:
             return
         if last >= EARLIEST:
             text = f"{self.source.name}: the times jump from {first:.15g} s to {date(last)}: the clock was set during the recording"
-            raise TraceError(text, "cut the rows from before it was set, or give them dates")
+            raise TraceError(text, "remove the rows from before it was set, or give them dates")
         self.notes.append(
             "the times are read as seconds since the recording began: the dates that are shown mean nothing"
         )

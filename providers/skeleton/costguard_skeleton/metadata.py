@@ -33,7 +33,7 @@ def call(method: str, url: str, headers: Mapping[str, str], within: float) -> di
     place, mark, query = url.partition("?")
     doing, where = f"{method} {os.path.basename(place)}", address(place)
     if where is None:
-        raise unreachable(errors.CLOUD, doing, "this is no address of a metadata service")
+        raise unreachable(errors.CLOUD, doing, "this is not the address of a metadata service")
     with Connection(where[0], where[1], max(0.1, within)) as connection:
         try:
             connection.connect()

@@ -300,7 +300,7 @@ def test_the_control_group_names_the_job(slurm: Slurm, tmp_path: Path, version: 
 def test_two_facts_that_do_not_agree_name_no_job(slurm: Slurm, tmp_path: Path) -> None:
     """Variables may come from another job, through `ssh` or `sbatch` in a job."""
     group(tmp_path, "self", "1")
-    with pytest.raises(SchedulerError, match="job 1, and SLURM_JOB_ID names job 2") as changed:
+    with pytest.raises(SchedulerError, match="job 1, but SLURM_JOB_ID names job 2") as changed:
         PlugIn().identify(place(slurm, "2", str(tmp_path)))
     assert changed.value.trouble == "changed"
 

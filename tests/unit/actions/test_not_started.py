@@ -70,7 +70,7 @@ def test_a_folder_on_the_way_that_the_user_may_not_enter_is_named(folder: Path, 
     program.chmod(0o755)
     shut.chmod(mode)
     detail = run(program, "nobody") if mode == 0o700 else ""
-    step = f"nobody may not enter {shut}: put the program where nobody may, as into /usr/local/bin"
+    step = f"nobody may not enter {shut}: put the program where nobody can reach it, such as /usr/local/bin"
     assert detail.endswith(f"Permission denied, run as nobody; {step}") is (mode == 0o700)
 
 

@@ -111,7 +111,7 @@ def test_without_systemd_it_runs_as_always_and_that_is_told(service: Service) ->
     (service.programs / "trouble").write_text("Failed to start transient service unit: Access denied")
     found = service.run("sh", "-c", "echo saved; exit 4")
     assert found.detail.startswith(
-        "the command failed with exit code 4; it ran within the agent's own service, because"
+        "the command failed with exit code 4; it ran inside the agent's own service, because"
     )
     assert "Access denied" in found.detail
     assert found.detail.endswith("it said: saved")

@@ -176,7 +176,7 @@ def test_that_costguard_has_exited_is_not_said_by_the_next_one(kind: str, action
     after.workers.resume(crew.left(), NOW + 5.0)
     after.workers.late(NOW + 65.0)
     assert len(after.port.jobs) == sent
-    assert after.recorded == [] if sent else [("m1", {"team": "not sent again, costguard was started again"}, 2)]
+    assert after.recorded == [] if sent else [("m1", {"team": "not sent again: costguard restarted"}, 2)]
 
 
 def test_it_is_given_up_after_as_many_tries_as_configured() -> None:
@@ -219,11 +219,11 @@ def test_what_overtakes_a_message_is_sent_again_as_that_would_have_been() -> Non
     crew.answers(NOW + 91.0, {"team": "Slack"}, {})
     assert [line.partition("): ")[2] for line in crew.port.journal] == [
         "not delivered: team: HTTP 503",
-        "team: not sent again, overtaken by done",
+        "team: not sent again: overtaken by done",
         "not delivered: team: HTTP 503",
         "team: arrived at try 2",
     ]
-    assert crew.recorded == [("m1", {"team": "not sent again, overtaken by done"}, 2), ("m2", {}, 2)]
+    assert crew.recorded == [("m1", {"team": "not sent again: overtaken by done"}, 2), ("m2", {}, 2)]
 
 
 def test_what_is_over_before_its_next_try_is_in_the_history() -> None:

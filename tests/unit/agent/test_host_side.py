@@ -208,9 +208,9 @@ def test_the_status_names_who_since_when_and_what_would_end_it() -> None:
     assert (sense["name"], sense["required"], one["who"], one["what"]) == ("terminals", True, *ANN)
     assert one["since"] - report["time"] == pytest.approx(-1300.0, abs=60.0)
     assert one["words"].startswith("ann on pts/3 typed, for 2")
-    assert one["words"].endswith("; 30 min of quiet lets it go")
+    assert one["words"].endswith("; counts until 30 min of quiet")
     assert report["vetoes"][0]["lets_go"] == "30 min of quiet"
-    assert report["sentence"].startswith("ARMED: ann on pts/3 typed; 30 min of quiet lets it go")
+    assert report["sentence"].startswith("ARMED: ann on pts/3 typed; kept up until 30 min of quiet")
 
 
 def test_a_reload_looks_for_other_things() -> None:
@@ -333,9 +333,9 @@ def test_a_sense_that_has_looked_once_is_unknown_and_tells_nobody() -> None:
 
 @pytest.mark.parametrize(
     ("since", "last", "words"),
-    [(90.0, 95.0, "ann on pts/3 typed; rest lets it go"), (0.0, 10.0, "ann on pts/3 typed 15 min ago; rest lets it go"),
-     (-9000.0, 900.0, "ann on pts/3 typed, for 3 h; rest lets it go"),
-     (-300000.0, 0.0, "ann on pts/3 typed 15 min ago, for 3 days; rest lets it go")],
+    [(90.0, 95.0, "ann on pts/3 typed; counts until rest"), (0.0, 10.0, "ann on pts/3 typed 15 min ago; counts until rest"),
+     (-9000.0, 900.0, "ann on pts/3 typed, for 3 h; counts until rest"),
+     (-300000.0, 0.0, "ann on pts/3 typed 15 min ago, for 3 days; counts until rest")],
 )  # fmt: skip
 def test_an_activity_is_a_sentence(since: float, last: float, words: str) -> None:
     """How long ago, for how long, and what would end it, in round numbers."""
@@ -351,7 +351,7 @@ def test_a_warning_names_who_worked_lately() -> None:
     facts = next(facts for _, kind, facts in heard.told if kind == "warning")
     (words,) = facts["lately"]
     assert words.startswith("ann on pts/3 typed")
-    assert "lets it go" not in words
+    assert "counts until" not in words
     side = Side("terminals")
     side.hears(terminals=[[ACTIVE], "", ""])
     side.hears(terminals=[[], "", ""])

@@ -114,7 +114,7 @@ def test_check_tells_of_a_lease_that_has_passed(tmp_path: Path) -> None:
     [
         ([], "file:/nonexistent/x", "Valid, with warnings: ", "nobody is warned", "Warning: team: /nonexistent/x: "),
         (["wall"], "file:/nonexistent/x", "Valid, with warnings: ", "only whoever is at a terminal of this machine is warned", "Warning: "),
-        ([], "env:NOPE_NOT_SET", "OK: ", "people whose addresses the agent has (none is to be seen here) are warned", "Note: team: the environment variable NOPE_NOT_SET is not set here"),
+        ([], "env:NOPE_NOT_SET", "OK: ", "people are warned over the channels whose addresses the agent has (none can be seen here)", "Note: team: the environment variable NOPE_NOT_SET is not set here"),
         ([], "secret:team", "OK: ", "people are warned over team, if it answers (`costguard notify test`)", ""),
         ([], "# none", "Valid, with warnings: ", "nobody is warned", "contains no address; without its address nothing can be sent"),
         ([], "slakc://a/b", "Valid, with warnings: ", "nobody is warned", "Warning: team: slakc://: apprise has no such service (see "),

@@ -76,7 +76,7 @@ def test_every_option_of_the_verb_has_its_name(file: Path) -> None:
         (f"threshold = 0\n{WORK}", "threshold: it must be greater than 0"),
         (f"by = 'use'\n{WORK}", "by: 'use' is not known; allowed: "),
         (f"once = 'yes'\n{WORK}", "once: 'yes' is not true or false; allowed: true, false"),
-        (f"signal = 'STOP'\n{WORK}", "signal: STOP is no signal that ends a process; allowed: "),
+        (f"signal = 'STOP'\n{WORK}", "signal: STOP is not a signal that ends a process; allowed: "),
         (f"ignore = 'one'\n{WORK}", "ignore: 'one' is not a list; allowed: "),
         (f"{WORK}gpus = []", "[[work]] 1, gpus: it names no GPU; allowed: "),
         (f"{WORK}directory = ''", "[[work]] 1, directory: it is empty; allowed: "),

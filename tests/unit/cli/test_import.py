@@ -110,8 +110,8 @@ def test_what_means_another_thing_is_said(file: Path) -> None:
     """Exact names, and quotes of a command, which gpu_mon takes for letters."""
     assert told(file, "changed") == [
         "[process-all] cmd: quotes and backslashes count, as in a shell",
-        "names in ignore_programs are exact here; theirs also ignored what one of them begins with",
-        "[process-pair] is one process with GPUs 0 and 2, and begins while all of them are free; theirs was started once for each",
+        "names in ignore_programs are exact here; gpu_mon also ignored longer names that begin with one",
+        "[process-pair] is one process with GPUs 0 and 2, and begins while all of them are free; gpu_mon started one for each",
     ]
 
 

@@ -67,7 +67,7 @@ def test_who_is_too_late_for_a_command_reads_nothing_of_a_start(tmp_path: Path) 
         ("stop", "start it again from elsewhere: aws ec2 start-instances"),
         ("hibernate", "start it again from elsewhere: cloud resume"),
         ("shutdown", "start it again from elsewhere: aws ec2 start-instances"),
-        ("terminate", "cannot be started again: create another one"),
+        ("terminate", "cannot be started again: create a new one"),
         ("reboot", "see `costguard status`"),
     ],
 )

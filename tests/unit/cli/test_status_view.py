@@ -321,7 +321,7 @@ def test_a_hold_under_a_longer_one_of_the_own_says_which_counts() -> None:
     """Else *until 22:00* looks like the answer to *for an hour*."""
     mine = [{"owner": "me", "reason": "", "until": NOW + 7 * 3600.0, "uid": os.geteuid()}]
     lines = described(report(holds=mine), 3600.0)
-    assert lines[1] == "It is your earlier hold, which lasts longer than the 1h that you asked for, and counts."
+    assert lines[1] == "Your earlier hold lasts longer than the 1h you asked for, so it counts."
     assert "earlier" not in str(described(report(holds=mine), 7 * 3600.0))
 
 
@@ -372,7 +372,7 @@ def test_nobody_is_offered_what_would_be_refused(phase: str) -> None:
 
 ANN = {
     "who": "ann on pts/3", "what": "typed", "since": NOW - 7200.0, "last": NOW - 240.0, "lets_go": "30 min without input", "user": "ann",
-    "words": "ann on pts/3 typed 4 min ago, for 2 h; 30 min without input lets it go",
+    "words": "ann on pts/3 typed 4 min ago, for 2 h; counts until 30 min without input",
 }  # fmt: skip
 
 

@@ -38,7 +38,7 @@ def test_where_everything_is_there_nothing_is_said(team: Path, monkeypatch: pyte
     ("reference", "words"),
     [
         ("file:/nowhere/team.urls", "/nowhere/team.urls: No such file or directory"),
-        ("file:{folder}", "is no file"),
+        ("file:{folder}", "is not a file"),
         ("file:{folder}/empty", "is empty"),
         ("file:{folder}/none", "contains no address"),
         ("file:{folder}/token", "contains no address such as SERVICE://"),
@@ -61,12 +61,12 @@ def test_what_is_missing_is_named(team: Path, reference: str, words: str, monkey
     broken = reference.format(folder=team.parent)
     alone, beside = missing(effective(pager=broken)), missing(effective(pager=broken, team=f"file:{team}"))
     assert alone is not None
-    assert alone.startswith("nobody outside this machine is told: pager: ")
+    assert alone.startswith("nobody outside this machine gets messages: pager: ")
     assert words in alone
     assert "c4n4ry" not in alone
     assert alone.endswith("`sudo systemctl restart costguard`")
     assert beside is not None
-    assert beside.startswith("not all channels are told: pager: ")
+    assert beside.startswith("not every channel gets messages: pager: ")
 
 
 def test_a_reload_says_so_too(tmp_path: Path) -> None:

@@ -104,5 +104,5 @@ def test_a_hold_that_was_told_again_stands_in_its_incident_once() -> None:
     held = {"effect": "m2", "name": "held", "facts": {"owner": "ann", "takes_back": "warning", "overtakes": "x-i1"}}
     found = [Event("x-i1", at, "told", "i", "m", data) for at, data in ((1.0, warned), (2.0, held), (30.0, held))]
     assert [entry.title.startswith("told: ") for entry in story(found)] == [True, True, False]
-    assert story(found)[2].title == "held is told again after a restart"
+    assert story(found)[2].title == "held is repeated after a restart"
     assert summary(found).words == "postponed by ann"

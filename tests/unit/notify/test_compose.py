@@ -62,7 +62,7 @@ def test_an_alarm_about_what_was_unreadable_does_not_say_that_it_is() -> None:
     assert text.title.endswith(
         ": GPUs that could not be read have held up the shutdown for 10m; nothing is stopped meanwhile"
     )
-    assert "Every GPU can be read at this moment." in text.body
+    assert "Every GPU can be read now." in text.body
     assert "`sudo costguard stop`" in text.body
     still = compose("unknown_alarm", {**FACTS, "unknown_gpus": ["GPU 0"], "unknown_seconds": 600.0})
     assert "GPUs unreadable for 10m" in still.title
@@ -339,8 +339,8 @@ def test_a_summary_says_why_nothing_may_be_stopped_and_what_wants_a_look() -> No
     }
     body = compose("summary", facts).body
     assert "Now nothing is stopped: the administrator holds it: benchmarks." in body
-    assert "A job looked as if it hung: told twice." in body
-    assert "People or programs kept it up without GPU work: told once." in body
+    assert "A job seemed to hang: reported twice." in body
+    assert "People or programs kept it up without GPU work: reported once." in body
     assert "holds it" not in compose("summary", {**facts, "forbidden": ""}).body
 
 
@@ -446,7 +446,7 @@ def test_the_first_line_of_a_summary_has_the_money_of_a_machine_that_nobody_uses
 def test_a_machine_that_is_back_without_a_clock_says_why_nothing_is_known() -> None:
     """Whoever waits for the savings of a stop learns that they cannot be told."""
     back = {**FACTS, "off_seconds": None, "stopped_wall": 1.7e9, "started_wall": None}
-    assert "How long it was off, and what that saved, is not known" in compose("closed", back).body
+    assert "It is unknown how long it was off and what that saved" in compose("closed", back).body
     assert "is not known" not in compose("closed", {**back, "off_seconds": 60.0, "started_wall": 1.7e9 + 60.0}).body
 
 
@@ -576,14 +576,14 @@ def test_who_keeps_a_machine_up_is_named_with_what_would_end_it() -> None:
     facts: dict[str, object] = {
         "machine": "box", "kept_seconds": 172800.0, "money": 96.0, "currency": "USD",
         "keepers": [["terminals", "ann on pts/3 typed", "30 min without input"]],
-        "keeps": ["ann on pts/3 typed 4 min ago, for 3 days; 30 min without input lets it go"],
+        "keeps": ["ann on pts/3 typed 4 min ago, for 3 days; counts until 30 min without input"],
     }  # fmt: skip
     text = compose("kept_up", facts)
     assert text.title == "box is kept up without GPU work for 2d: ann on pts/3 typed"
-    assert "Ann on pts/3 typed 4 min ago, for 3 days; 30 min without input lets it go." in text.body
+    assert "Ann on pts/3 typed 4 min ago, for 3 days; counts until 30 min without input." in text.body
     assert "96" in text.body
     text = compose("kept_up", {**facts, "keeps": []})
-    assert "Ann on pts/3 typed; 30 min without input lets it go." in text.body
+    assert "Ann on pts/3 typed; counts until 30 min without input." in text.body
 
 
 def test_a_sense_that_cannot_see_is_told_in_its_own_words() -> None:
@@ -593,7 +593,7 @@ def test_a_sense_that_cannot_see_is_told_in_its_own_words() -> None:
         "unknown_senses": [["jupyter", "cannot be seen: it answers 403"]],
     }  # fmt: skip
     text = compose("unknown_alarm", facts)
-    assert text.title == "box: whether somebody works cannot be seen for 15m; nothing is stopped meanwhile"
+    assert text.title == "box: costguard cannot see whether somebody works for 15m; nothing is stopped meanwhile"
     assert "Jupyter cannot be seen: it answers 403." in text.body
     assert "GPUs unreadable" in compose("unknown_alarm", {**facts, "unknown_gpus": ["GPU 0"]}).title
 
@@ -625,10 +625,10 @@ def test_a_countdown_that_ends_later_than_people_were_told_says_both_moments() -
     """The first line is enough; what to do stands first below it."""
     facts = {**FACTS, "due_in_seconds": 570.0, "due_wall": 1_763_740_000.0, "was_wall": 1_763_739_880.0}
     text = compose("countdown", facts)
-    assert text.title == "box: shutdown put off, now at 15:46:40 UTC at the earliest (in 9m 30s)"
+    assert text.title == "box: shutdown postponed, now at 15:46:40 UTC at the earliest (in 9m 30s)"
     assert text.body.splitlines()[:2] == [
         "To postpone it: `costguard hold 2h` on box.",
-        "A warning said 15:44:40 UTC. costguard was started again since, and gives people time to answer.",
+        "A warning said 15:44:40 UTC. costguard has restarted since, and gives people time to react.",
     ]
 
 

@@ -96,7 +96,7 @@ def test_a_fleet_without_a_wrong_stop_says_how_many_could_not_be_judged(tmp_path
     (line,) = [line for line in out.splitlines() if line.startswith("No stop")]
     assert "3 stops cannot be judged" in line
     (row,) = [line for line in out.splitlines() if line.startswith("work came back within")]
-    assert row.endswith("0 (3 not seen for it)")
+    assert row.endswith("0 (3 unknown)")
 
 
 def fleet_file(folder: Path, machines: int) -> Path:

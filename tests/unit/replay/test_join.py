@@ -97,7 +97,7 @@ def test_a_log_with_uuids_is_one_machine_without_a_host(tmp_path: Path, reader: 
     whole, joined = read(str(tmp_path / "whole.log"), reader=reader), read_all(paths, reader=reader)
     (one,), (other,) = whole.traces, joined.traces
     assert content(one) == content(other)
-    assert any("2 files name 1 machine alike, or the same GPUs" in note for note in joined.notes)
+    assert any("2 files are of 1 machine, by name or GPUs" in note for note in joined.notes)
 
 
 def test_work_that_comes_back_in_the_next_file_is_seen(tmp_path: Path) -> None:

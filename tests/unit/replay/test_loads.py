@@ -112,7 +112,7 @@ def test_a_table_counts_as_an_answer_of_the_same_series(tmp_path: Path, reader: 
 )
 def test_a_name_that_stands_twice_is_refused(tmp_path: Path, reader: str, head: str, columns: str | None) -> None:
     """Nobody can say which one is meant."""
-    with pytest.raises(TraceError, match="stands there twice") as caught:
+    with pytest.raises(TraceError, match="appears twice") as caught:
         table(tmp_path, reader, head, f"{START},80", "80,95", options=Options(columns=columns))
     assert caught.value.exit_code == 2
 
