@@ -69,11 +69,14 @@ def policy(verbs: Sequence[Verb], *, tag: bool = False) -> str:
 
 
 def commands(verbs: Sequence[Verb], *, tag: bool = False) -> str:
-    """The commands that create the role in the project and bind it to one machine. PROJECT, ZONE, INSTANCE and EMAIL are to be put in."""
+    """The commands that create the role in the project and bind it to one machine. The words in capitals are to be put in."""
     where = "--project=PROJECT --zone=ZONE"
     return "\n".join(
         (
             f"{policy_command('gcp', verbs, tag=tag)} > costguard-role.yaml",
+            "# only where the machine has no account of its own yet; EMAIL is then ACCOUNT@PROJECT.iam.gserviceaccount.com:",
+            "gcloud iam service-accounts create ACCOUNT --project=PROJECT",
+            "# then, in any case:",
             f"gcloud iam roles create {ROLE} --project=PROJECT --file=costguard-role.yaml",
             binding("projects/PROJECT/zones/ZONE/instances/INSTANCE", "EMAIL"),
             "# the machine also needs an access scope that allows it, which is set while it is stopped:",

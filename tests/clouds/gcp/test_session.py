@@ -251,6 +251,7 @@ def test_the_policy_is_generated_from_the_permissions() -> None:
     assert "gcloud compute instances add-iam-policy-binding INSTANCE" in commands
     assert "gcloud iam roles create costguardSelf" in commands
     assert "gcloud projects" not in commands
+    assert "gcloud iam service-accounts create ACCOUNT --project=PROJECT" in commands
 
 
 @pytest.mark.parametrize(
