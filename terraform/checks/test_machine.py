@@ -115,3 +115,14 @@ def test_what_comes_after_the_script_runs_whatever_becomes_of_costguard(machine:
     assert "NOT PROVISIONED: costguard is not on this image" in done.stderr
     alone = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, timeout=60, check=False)
     assert alone.returncode == 3, "cloud-init sees the failure of a part by its exit code"
+
+
+def test_it_may_be_piped_into_a_shell_on_a_machine_that_runs_already(machine: Terraform, tmp_path: Path) -> None:
+    """As docs/terraform.md says; the shell ends as the script does."""
+    script = machine.apply(extra="aws")["script"]
+    environment = {"PATH": "/usr/bin:/bin", "PROVISION_ROOT": str(tmp_path)}
+    done = subprocess.run(
+        ["bash"], input=script, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "NOT PROVISIONED: costguard is not on this image" in done.stderr
+    assert done.returncode == 3
