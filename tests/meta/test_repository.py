@@ -80,6 +80,14 @@ def test_nothing_of_one_machine_is_in_the_repository() -> None:
             assert not foreign.search(file.read_text(encoding="utf-8", errors="replace")), name_of(file)
 
 
+def test_the_repository_has_sources_alone() -> None:
+    """No file that something was made of or fetched into, which nobody can read; the one exception is compared with its source elsewhere."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("without git nobody knows which files are the repository's")
+    packed = {name_of(file) for file in listed() if b"\0" in file.read_bytes()}
+    assert packed <= {"terraform/aws/backstop/watch.zip"}
+
+
 def listed() -> list[Path]:
     """The repository's files; without git (an unpacked copy), everything."""
     try:
