@@ -7,7 +7,18 @@ from costguard.engine.plans import REFUSED, already_ended, first_link, refusal, 
 from costguard.engine.policy import REPEATABLE
 from costguard.engine.pre_stop_hook import HOOK_DONE, HOOK_FAILED, end_hook
 from costguard.engine.rules import DAY_SECONDS, is_machine_action, reached
-from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, UNDATED, WARNING, Attempt, Incident, Verdict
+from costguard.engine.state import (
+    ACTING,
+    CONFIRMING,
+    DONE,
+    FAILED,
+    UNDATED,
+    WARNING,
+    Announcement,
+    Attempt,
+    Incident,
+    Verdict,
+)
 from costguard.engine.turn import Turn
 from costguard.engine.window import NEVER
 from costguard.engine.wording import wording_of
@@ -25,6 +36,9 @@ CONFIRM_WITHIN_SECONDS = time_limits.HAPPENS_WITHIN_SECONDS
 
 STOPPING_WITHIN_SECONDS = time_limits.STOPS_WITHIN_SECONDS
 """How long a machine may take to stop once it is seen stopping."""
+
+RUNS_ON_SECONDS = time_limits.HAPPENS_WITHIN_SECONDS
+"""A guard that still runs so long after its machine was confirmed as ended disproves that."""
 
 NOTHING_HAPPENED = "the request was accepted, and nothing has happened"
 WAIT_SECONDS = {"accepted": CONFIRM_WITHIN_SECONDS, "pending": STOPPING_WITHIN_SECONDS}
@@ -91,7 +105,7 @@ def _without_worker(turn: Turn, incident: Incident) -> None:
 
 def finish(turn: Turn, done: str, detail: str = "") -> None:
     """Latch DONE until work is seen again; ``done`` says which kind: acted, would, cannot or unknown."""
-    if done == "cannot" and already_ended(turn, turn.incident.action):
+    if done == "cannot" and already_ended(turn, turn.incident.action) and not turn.ending.disproved:
         done = "acted"  # by somebody else
     abandon(turn)
     turn.incident = turn.incident._replace(detail=detail)
@@ -99,7 +113,11 @@ def finish(turn: Turn, done: str, detail: str = "") -> None:
     turn.core = turn.core._replace(phase=DONE)
     remind_at = NEVER if done in GOOD else turn.at + DAY_SECONDS
     failed_before = turn.ending.rounds > 0
-    turn.ending = turn.ending._replace(done=done, since=turn.at, remind_at=remind_at, rounds=0)
+    ended = done == "acted" and is_machine_action(turn.incident.action)
+    disproved_at = turn.at + RUNS_ON_SECONDS if ended else NEVER
+    turn.ending = turn.ending._replace(
+        done=done, since=turn.at, remind_at=remind_at, rounds=0, disproved_at=disproved_at
+    )
     announce(turn, turn.at, failed_before=failed_before)
 
 
@@ -282,19 +300,31 @@ def confirm_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
     requested_at = incident.attempt.requested_at
     waited = event.at - (requested_at if requested_at is not None else event.at)
     turn.attempt = turn.attempt._replace(confirm_effect="")
-    if event.status == "done":
+    # whoever showed this machine as ended while it ran on may do so again
+    status = "accepted" if event.status == "done" and turn.ending.disproved else event.status
+    if status == "done":
         finish(turn, "acted", event.detail)
-    elif event.status == "failed":
+    elif status == "failed":
         _next_link(turn, incident, event.detail, event.at)
-    elif waited < WAIT_SECONDS.get(event.status, CONFIRM_WITHIN_SECONDS):
-        if event.status == "pending" and not incident.attempt.seen_stopping:
+    elif waited < WAIT_SECONDS.get(status, CONFIRM_WITHIN_SECONDS):
+        if status == "pending" and not incident.attempt.seen_stopping:
             turn.tell("stopping", "warning", error=event.detail, proof=incident.proof)
             turn.attempt = turn.attempt._replace(seen_stopping=True)
         # a machine that is stopping has little time left to report
         pause = min(CONFIRM_EVERY_SECONDS, max(FIRST_CONFIRM_SECONDS, waited))
         turn.attempt = turn.attempt._replace(confirm_at=event.at + pause)
-    elif event.status in WAIT_SECONDS:
-        seen = wording_of(incident.action).not_done if event.status == "pending" else NOTHING_HAPPENED
+    elif status in WAIT_SECONDS:
+        seen = wording_of(incident.action).not_done if status == "pending" else NOTHING_HAPPENED
         _next_link(turn, incident, f"{seen} after {waited / 60.0:.0f} min", event.at)
     else:
         finish(turn, "unknown", event.detail)
+
+
+def runs_on(turn: Turn, incident: Incident) -> None:
+    """The machine was confirmed as ended, and this guard runs on it: people hear so, and the next action follows."""
+    minutes, shown = (turn.at - turn.ending.since) / 60.0, f" ({incident.detail})" if incident.detail else ""
+    turn.ending = turn.ending._replace(done="", remind_at=NEVER, disproved_at=NEVER, disproved=True)
+    # whatever follows is warned of in full
+    turn.incident = incident._replace(warned=None, announcement=Announcement(again_at=turn.at))
+    detail = f"the machine still runs {minutes:.0f} min after the {incident.action} was confirmed{shown}"
+    _next_link(turn, turn.incident, detail, turn.at)

@@ -27,7 +27,7 @@ def _decided(situation: Situation) -> float:
     state, rules, core = situation.state, situation.rules, situation.state.core
     if core.phase not in {WATCHING, DONE, FAILED}:
         return -NEVER
-    times = [core.plans.check_at, core.ending.remind_at, core.ending.retry_at]
+    times = [core.plans.check_at, core.ending.remind_at, core.ending.retry_at, core.ending.disproved_at]
     times += [_arming(state, rules), _alarm(state, rules), *[hold.until for hold in core.people.holds]]
     times.append(_kept(state, rules))
     times.append(deadline_told_at(situation))

@@ -13,6 +13,7 @@ from costguard.engine.attempt import (
     confirm_again,
     confirm_outcome,
     finish,
+    runs_on,
 )
 from costguard.engine.effects import Save
 from costguard.engine.events import Notice, Outcome
@@ -191,9 +192,13 @@ def _announced(turn: Turn) -> dict[str, object]:
 def _latched(turn: Turn, incident: Incident | None) -> None:
     """DONE waits for work; FAILED also tries again later, with a new warning."""
     failed, ending = turn.core.phase == FAILED, turn.ending
-    if failed and incident is not None and incident.by_person and not incident.announcement.effect:
+    if incident is not None and turn.at >= ending.disproved_at:
+        runs_on(turn, incident)
+    elif failed and incident is not None and incident.by_person and not incident.announcement.effect:
         turn.watch()  # given up, and people know: the machine's own rules apply again
-    elif _work_ends(turn, incident):
+    elif ending.disproved_at == NEVER and _work_ends(
+        turn, incident
+    ):  # till then nobody watches a machine that has ended
         if failed:
             turn.tell("cancelled", "info", why="work was seen", takes_back="critical")
         turn.watch()

@@ -27,7 +27,12 @@ TRANSITIONS = (
     (CONFIRMING, FAILED, "nothing happened after the last action"),
     (CONFIRMING, WATCHING, "the machine slept or restarted: the incident is closed"),
     (DONE, WATCHING, "work was seen, root released it, or a refused plan passes now"),
-    (DONE, WARNING, "a person runs `costguard stop`; or as DONE to WATCHING, when a reason holds in the same tick"),
+    (
+        DONE,
+        WARNING,
+        "a person runs `costguard stop`; as DONE to WATCHING, when a reason holds in the same tick; or the machine runs on after its end was confirmed, and the next action is decided anew",
+    ),
+    (DONE, FAILED, "the machine runs on after its end was confirmed, and no action of the list is left"),
     (
         FAILED,
         WATCHING,

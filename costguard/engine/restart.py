@@ -127,7 +127,7 @@ def resume(turn: Turn, asleep: float) -> None:
         turn.tell("came_back", "info", acted=incident.requested)
     turn.watch()
     turn.core = turn.core._replace(fresh_start="resume")
-    turn.ending = turn.ending._replace(rounds=0)
+    turn.ending = turn.ending._replace(rounds=0, disproved=False)
     turn.notice = turn.notice._replace(due=None)
     turn.clocks = turn.clocks._replace(started=turn.at)
     turn.signals = turn.signals._replace(armed_at=None, above_arm_since=None)

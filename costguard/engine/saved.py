@@ -48,7 +48,8 @@ CORE = {
     "unused": "ledger.unused", "ran": "ledger.ran", "spent_since": "ledger.spent_since", "spent": "ledger.spent",
     "saved_wall": "clocks.wall", "saved_at": "clocks.wall_at", "synced": "clocks.synced", "fresh": "fresh_start",
     "extensions": "deadline.extensions", "deadline_whole": "deadline.whole", "deadline_left": "deadline.told_left",
-    "kept": "alarms.kept", "untold": "pending_messages",
+    "kept": "alarms.kept", "untold": "pending_messages", "disproved_at": "ending.disproved_at",
+    "disproved": "ending.disproved",
 }  # fmt: skip
 """All but what the next tick computes or brings: vetoes, and until when nothing changes."""
 
@@ -320,7 +321,8 @@ READ: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("work", "mean", "shadow", "strong", "host"), _maybe_track),
     **dict.fromkeys(("alarm", "weak", "kept"), _alarm),
     **dict.fromkeys(
-        ("remind", "again", "notice_soonest", "retell", "recheck", "lost", "next", "deadline_left"), _moment
+        ("remind", "again", "notice_soonest", "retell", "recheck", "lost", "next", "deadline_left", "disproved_at"),
+        _moment,
     ),
     "devices": _devices,
     "holds": _holds,

@@ -199,6 +199,8 @@ class Ending(NamedTuple):
     remind_at: float = NEVER  # when people are reminded of DONE or FAILED
     retry_at: float = NEVER  # when FAILED may begin a new incident
     rounds: int = 0  # incidents that failed in a row
+    disproved_at: float = NEVER  # from then on a guard that runs disproves that its machine has ended
+    disproved: bool = False  # it did so in this boot: no such confirmation is believed any more
 
 
 class People(NamedTuple):

@@ -124,7 +124,7 @@ class Turn:
     def watch(self) -> None:
         """Go back to WATCHING: nothing is open, and nothing is latched."""
         self.core = self.core._replace(phase=WATCHING, incident=None)
-        self.ending = self.ending._replace(done="", remind_at=NEVER, retry_at=NEVER)
+        self.ending = self.ending._replace(done="", remind_at=NEVER, retry_at=NEVER, disproved_at=NEVER)
 
     def expect(self, seconds: float) -> None:
         """What is under way counts as failed when nothing was heard of it for so long."""

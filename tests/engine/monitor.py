@@ -13,6 +13,7 @@ EPS = 1e-3
 DAY = 86400.0
 SETTLED = 30.0  # so long after the end of the pre-stop hook, what it did on the GPUs is over
 SILENCE = 300.0  # a message of whose fate nothing was heard for so long counts as not delivered
+RUNS_ON = 300.0  # a machine on which the guard runs so long after it was confirmed as ended was not ended
 Span = tuple[float, float, bool]
 
 
@@ -75,6 +76,8 @@ class Monitor:
         self.hooks: dict[str, list[float]] = {}  # incident -> when its hook began, and was last able to work
         self.gone: dict[str, Go] = {}
         self.answered: dict[str, str] = {}  # attempt -> its last word
+        self.ended: dict[str, float] = {}  # attempt that ended the machine, they say -> since when
+        self.disproved = False  # this guard ran on after such a word
         self.stops: list[tuple[float, str]] = []  # (date, attempt) of own machine stops with no work since
         self.loud_since: float | None = None
         self.unknown_since: float | None = None
@@ -117,6 +120,7 @@ class Monitor:
             self.at = tick.at - policy.interval
             self.told_before_sleep += len(self.alarms)
             self.started, self.unknown_since, self.alarms, self.noticed_until = tick.at, None, [], -1.0
+            self.ended, self.disproved = {}, False
         self.suspended = tick.suspended
         self.expected.extend(key for key in seen.gpus if key not in self.expected)
         readings = dict(zip(seen.gpus, seen.readings, strict=True))
@@ -131,6 +135,10 @@ class Monitor:
         elif self.unknown_since is None:
             self.unknown_since = self.at or tick.at - policy.interval
         self.at, self.observation = tick.at, seen
+        for attempt in [attempt for attempt, since in self.ended.items() if tick.at - since >= RUNS_ON]:
+            del self.ended[attempt]
+            self.disproved = True
+            self.confirmed(attempt, "failed")
 
     def _without_hook(self, key: str, reading: Reading) -> Reading:
         """What the pre-stop hook does itself on a GPU that was quiet is not work."""
@@ -168,6 +176,7 @@ class Monitor:
             self._prepared(self.prepared[event.effect], event)
         if event.effect in self.gone:
             self.answered[event.effect] = event.status
+            self._has_ended(event.effect, event.status, event.at)
             if event.status in {"failed", "refused"}:
                 self.stops = [stop for stop in self.stops if stop[1] != event.effect]
 
@@ -181,10 +190,16 @@ class Monitor:
             span[1] = min(span[1], event.at)
 
     def confirmed(self, attempt: str, status: str) -> None:
-        """What the world said about an attempt, afterwards."""
+        """What the world said about an attempt, afterwards; a word that was wrong once says nothing any more."""
+        status = "accepted" if status == "done" and self.disproved else status
         self.answered[attempt] = status
+        self._has_ended(attempt, status, self.at)
         if status in {"failed", "accepted", "pending"}:
             self.stops = [stop for stop in self.stops if stop[1] != attempt]
+
+    def _has_ended(self, attempt: str, status: str, at: float) -> None:
+        if status == "done" and self.gone[attempt].action in MACHINE_ACTIONS:
+            self.ended[attempt] = at
 
     # what the engine wants
 

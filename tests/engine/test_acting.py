@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import pytest
 
-from costguard.engine import Known, Notice, Observation, Outcome, Policy, Tick, Veto, initial, step
+from costguard.engine import Known, Notice, Observation, Outcome, Policy, Reading, Tick, Veto, initial, step
+from costguard.engine.attempt import RUNS_ON_SECONDS
 from costguard.engine.deadline import WORK_OVER_SECONDS
 from costguard.engine.effects import Abandon, Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.obstacles import due_at
@@ -1084,3 +1085,91 @@ def test_a_deadline_that_acts_on_what_cannot_be_read_is_named() -> None:
     world.run(60.0)
     assert world.phase() == "WARNING"
     assert "and the deadline has passed; stop in" in str(world.tick().sentence)
+
+
+SHOWN = "closed: the cloud shows stopped"
+
+
+def confirmed(world: World, detail: str = SHOWN) -> World:
+    """The machine is confirmed as ended, and this guard runs on it all the same."""
+    until(world, "CONFIRMING")
+    while world.phase() == "CONFIRMING":
+        world.tick(QUIET)
+        for effect_id, effect in list(world.pending.items()):
+            if isinstance(effect, Confirm):
+                world.answer(effect_id, "done", detail=detail)
+            elif effect_id in world.pending and not isinstance(effect, Go):
+                world.answer(effect_id, {Tell: "delivered", Check: "go"}[type(effect)])
+    return world
+
+
+@pytest.mark.parametrize("reading", [QUIET, BUSY, DARK])
+def test_a_machine_that_runs_on_after_its_end_was_confirmed_is_told(reading: Reading) -> None:
+    """Promise 2: a guard that still runs knows better than the cloud; nobody is left with *done* and a bill that goes on."""
+    world = confirmed(World(IDLE, 1))
+    assert (world.phase(), world.state.core.ending.done) == ("DONE", "acted")
+    told = world.now
+    world.run(RUNS_ON_SECONDS - 11.0, reading)
+    assert world.phase() == "DONE", "a machine that ends may take a while, and so may the news of it"
+    world.run(21.0, reading)
+    failed = [effect for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "failed"]
+    assert [effect.level for effect in failed] == ["critical"]
+    assert "still runs 5 min after the stop was confirmed" in str(failed[0].facts["error"])
+    assert SHOWN in str(failed[0].facts["error"])
+    assert world.times("failed")[0] - told == pytest.approx(RUNS_ON_SECONDS, abs=11.0)
+    assert world.state.core.ledger.stops == (), "what certainly failed is no stop of the day"
+
+
+def test_the_next_action_follows_where_a_machine_runs_on() -> None:
+    """People are warned of it in full, on fresh readings."""
+    world = confirmed(World(IDLE._replace(fallback=("shutdown",)), 1))
+    world.run(RUNS_ON_SECONDS + 20.0, QUIET)
+    begun = world.times("warning")[-1]
+    until(world, "ACTING", 1000.0)
+    assert (gos(world), world.kinds().count("failed")) == (["stop", "shutdown"], 0)
+    assert world.stops()[-1] >= begun + 60.0
+
+
+def test_a_confirmation_that_was_wrong_is_not_believed_twice() -> None:
+    """Tried anew after a pause that doubles; *done* is told once, each failure again, and after a resume all is new."""
+    world = confirmed(World(IDLE, 1))
+    world.run(RUNS_ON_SECONDS + 20.0, QUIET)
+    for rounds in (1, 2):
+        assert world.state.core.ending.rounds == rounds
+        confirm_until_failed(world)
+    assert (world.kinds().count("done"), world.kinds().count("failed")) == (1, 3)
+    first, second, third = world.times("failed")
+    assert third - second > second - first > 3600.0
+    world.suspend(600.0)
+    world.tick(QUIET)
+    confirmed(world)
+    assert world.kinds().count("done") == 2
+
+
+def confirm_until_failed(world: World) -> None:
+    """The next round: whenever it is asked, the cloud shows the machine as ended."""
+    before, end = world.kinds().count("failed"), world.now + 20_000.0
+    while world.kinds().count("failed") == before and world.now < end:
+        world.tick(QUIET)
+        world.settle(Confirm="done")
+
+
+def test_a_guard_that_is_killed_after_done_still_disproves_it() -> None:
+    """The moment is kept over a restart, and the doubt over the failure."""
+    world = confirmed(World(IDLE, 1))
+    world.settle()
+    world.restart(30.0)
+    world.run(RUNS_ON_SECONDS, QUIET)
+    assert world.kinds().count("failed") == 1
+    world.restart(30.0)
+    confirm_until_failed(world)
+    assert world.kinds().count("done") == 1
+
+
+@pytest.mark.parametrize("wake", ["suspend", "boot"])
+def test_a_machine_that_ended_and_came_back_disproves_nothing(wake: str) -> None:
+    """It did what was confirmed."""
+    world = confirmed(World(IDLE, 1))
+    world.suspend(900.0) if wake == "suspend" else world.boot(900.0)
+    world.run(RUNS_ON_SECONDS - 20.0, QUIET)
+    assert world.kinds().count("failed") == 0
