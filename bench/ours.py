@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple, Self
@@ -103,9 +104,10 @@ def _agent_calls(world: World, interval: float) -> float:
         world.log.write_text("")
         time.sleep(max(3.0, 10 * interval))
         running.stop()
-    lines = [line.split() for line in world.log.read_text().splitlines()]
-    ticks = sum(1 for _, _, name, gpu in lines if (name, gpu) == ("nvmlDeviceGetSamples", "0"))
-    return len([1 for line in lines if line[3] != "-"]) / max(1, ticks) / GPUS
+    calls = [line.split()[2:] for line in world.log.read_text().splitlines()]
+    # one call or another is made in each tick
+    ticks = max(Counter(name for name, gpu in calls if gpu == "0").values(), default=1)
+    return len([1 for _, gpu in calls if gpu != "-"]) / ticks / GPUS
 
 
 class Agent:

@@ -140,9 +140,9 @@ def measure_agent(place: world.World, sizes: Sizes) -> list[Figure]:
     """Everything that stays in memory."""
     found, workers = ours.agent(place, sizes.seconds, sizes.interval)
     return [
-        Figure("agent, all resident processes: CPU per tick", found.cpu, "ms", 1.0),
-        Figure("agent: memory, alone on the machine", found.memory.alone, "MiB", 24),
-        Figure("agent: memory (PSS) beside other Pythons", found.memory.pss, "MiB", 24),
+        Figure("agent, all resident processes: CPU per tick", found.cpu, "ms"),
+        Figure("agent: memory, alone on the machine", found.memory.alone, "MiB", RESIDENT_MIB),
+        Figure("agent: memory (PSS) beside other Pythons", found.memory.pss, "MiB", RESIDENT_MIB),
         Figure("agent: NVML calls per GPU and tick", found.calls, "", 8),
         Figure("agent: CPU of short-lived workers, per tick", workers, "ms"),
     ]

@@ -196,9 +196,7 @@ def _latched(turn: Turn, incident: Incident | None) -> None:
         runs_on(turn, incident)
     elif failed and incident is not None and incident.by_person and not incident.announcement.effect:
         turn.watch()  # given up, and people know: the machine's own rules apply again
-    elif ending.disproved_at == NEVER and _work_ends(
-        turn, incident
-    ):  # till then nobody watches a machine that has ended
+    elif _work_ends(turn, incident):
         if failed:
             turn.tell("cancelled", "info", why="work was seen", takes_back="critical")
         turn.watch()
@@ -217,6 +215,8 @@ def _latched(turn: Turn, incident: Incident | None) -> None:
 def _work_ends(turn: Turn, incident: Incident | None) -> bool:
     """Whether work ends DONE or FAILED; a deadline goes by work now, if it heeds work at all."""
     state, rules, since = turn.state, turn.rules, turn.ending.since
+    if turn.ending.disproved_at < NEVER:  # whoever heard *done* hears first that it was wrong
+        return False
     if incident is not None and incident.by_person:
         if incident.announcement.effect and turn.ending.done not in GOOD:
             return (
