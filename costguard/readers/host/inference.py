@@ -12,11 +12,17 @@ Metric = tuple[bytes, bytes]
 """The name of a metric, and what must stand among its labels."""
 
 
+PATHS = ("/metrics",)
+
+NIM_PATH = "/v1/metrics"
+
+
 class Family(NamedTuple):
-    """One kind of server: ``prefix`` of its metrics, how many requests it has (``now``), and how many it has had (``ever``).
+    """One kind of server: ``prefix`` of its metrics, how many requests it has (``now``), and what grows with each (``ever``).
 
     ``always``: the first metric of ``now`` stands on every page; of others it comes with the first request. ``words`` name its
-    programs. ``ports`` are its usual ones, and ``options`` those that name another.
+    programs, or the modules that Python runs. ``ports`` are its usual ones, and ``options`` those that name another. ``paths``:
+    where its page may be. ``refuses``: with one of these options it is not asked, as that would be taken for use of it.
     """
 
     name: str
@@ -27,6 +33,8 @@ class Family(NamedTuple):
     words: tuple[str, ...]
     ports: tuple[int, ...]
     options: tuple[str, ...]
+    paths: tuple[str, ...] = PATHS
+    refuses: tuple[str, ...] = ()
 
 
 class RequestCounts(NamedTuple):
@@ -66,6 +74,48 @@ FAMILIES = (
         ((b"tgi_request_count", b""),),
         False, ("text-generation-launcher", "text-generation-router", "text-generation-router-llamacpp", "text_generation_launcher"), (80, 3000, 8080, 9000),
         ("--port", "-p", "--prometheus-port"),
+    ),
+    Family(  # its gauges stay at what its last step began with, and reading its /metrics empties that for others
+        "TensorRT-LLM", b"trtllm_",
+        (),
+        ((b"trtllm_request_success_total", b""), (b"trtllm_request_error_total", b""), (b"trtllm_num_requests_completed_total", b"")),
+        False, ("trtllm-serve",), (8000,), ("--port",), ("/prometheus/metrics",),
+    ),
+    Family(
+        "LMDeploy", b"lmdeploy:",
+        (),
+        (
+            (b"lmdeploy:e2e_request_latency_seconds_count", b""), (b"lmdeploy:prompt_tokens_total", b""),
+            (b"lmdeploy:generation_tokens_total", b""),
+        ),
+        False, ("lmdeploy",), (23333,), ("--server-port",),
+    ),
+    Family(  # to be asked wakes one that sleeps when nobody asks
+        "llama.cpp", b"llamacpp:",
+        ((b"llamacpp:requests_processing", b""), (b"llamacpp:requests_deferred", b"")),
+        ((b"llamacpp:prompt_tokens_total", b""), (b"llamacpp:tokens_predicted_total", b"")),
+        True, ("llama-server",), (8080,), ("--port",), refuses=("--sleep-idle-seconds",),
+    ),
+    Family(
+        "Dynamo", b"dynamo_frontend_",
+        ((b"dynamo_frontend_inflight_requests", b""), (b"dynamo_frontend_queued_requests", b"")),
+        ((b"dynamo_frontend_requests_total", b""),),
+        False, ("dynamo.frontend",), (8000,), ("--http-port",),
+    ),
+    Family(
+        "TEI", b"te_",
+        (),
+        ((b"te_request_count", b""), (b"te_request_success", b"")),
+        False, ("text-embeddings-router",), (80, 3000, 8080, 9000), ("--port", "-p", "--prometheus-port"),
+    ),
+    Family(
+        "NIM", b"num_requests_",
+        (),
+        (
+            (b"request_success_total", b""), (b"request_finish_total", b""), (b"prompt_tokens_total", b""),
+            (b"generation_tokens_total", b""),
+        ),
+        False, ("nim_llm_sdk", "vllm_nvext"), (8000,), ("--port",), (NIM_PATH, *PATHS),
     ),
 )  # fmt: skip
 
@@ -126,21 +176,24 @@ def _count(numbers: bytes) -> float:
 
 def family_of(arguments: list[str]) -> Family | None:
     """The kind of server that a process is by its arguments: the program itself, or the module or script that Python runs."""
-    program = _name(arguments[0]) if arguments else ""
-    if program.startswith("python"):
-        program = _name(_run_by_python(arguments[1:]))
-    return next((family for family in FAMILIES if program in family.words), None)
+    names = {_name(arguments[0])} if arguments else set()
+    if any(name.startswith("python") for name in names):
+        names = _run_by_python(arguments[1:])
+    family = next((family for family in FAMILIES if names & set(family.words)), None)
+    options = {word.partition("=")[0] for word in arguments}
+    return family if family and not options & set(family.refuses) else None
 
 
-def _run_by_python(arguments: list[str]) -> str:
-    """The module or the script among its arguments."""
+def _run_by_python(arguments: list[str]) -> set[str]:
+    """The module, itself and its package, or the script among its arguments."""
     for position, word in enumerate(arguments):
         if word == "-m":
-            return (arguments[position + 1] if position + 1 < len(arguments) else "").partition(".")[0]
+            module = arguments[position + 1] if position + 1 < len(arguments) else ""
+            return {module, module.partition(".")[0]}
         valued = position > 0 and arguments[position - 1] in _WITH_VALUE
         if word == "-c" or not (word.startswith("-") or valued):
-            return word
-    return ""
+            return {_name(word)}
+    return set()
 
 
 def _name(path: str) -> str:

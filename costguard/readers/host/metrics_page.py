@@ -1,6 +1,6 @@
 """One page of an inference server: asked again and again, and what it has shown of requests."""
 
-from costguard.readers.host.inference import requests
+from costguard.readers.host.inference import Family, RequestCounts, requests
 from costguard.readers.host.page import Fetched, Page, PageError
 
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 300.0
@@ -10,15 +10,19 @@ FIRST_PAUSE, LONGEST_PAUSE = 30.0, 300.0
 class MetricsPage:
     """A page on a loopback address. ``beside``: the process in whose network it is, 0 for this process's own.
 
+    ``paths``: where it may be, looked for one after another. ``kind``: the server that it should be of, where that is known.
     ``expected`` says whether a server must be there; where the owner has named the page, none may run. ``rests``: for so many
     seconds a server is not asked again that was just seen at work.
     """
 
     def __init__(
-        self, address: str, port: int, path: str, rests: float, *, proc: str, beside: int = 0, expected: bool = True
-    ) -> None:
+        self, address: str, port: int, paths: tuple[str, ...], rests: float, *, proc: str, beside: int = 0,
+        expected: bool = True, kind: Family | None = None,
+    ) -> None:  # fmt: skip
         self.port = port
-        self._page = Page(address, port, path, proc=proc, beside=beside)
+        self._kind = kind
+        self._pages = [Page(address, port, path, proc=proc, beside=beside) for path in paths]
+        self._turn = 0  # which of them is asked
         self._expected, self._rests = expected, rests
         self._due, self._pause = 0.0, FIRST_PAUSE
         self._ever: float | None = None  # requests that it had had at the last page
@@ -41,7 +45,12 @@ class MetricsPage:
 
     def close(self) -> None:
         """End what is under way."""
-        self._page.close()
+        for page in self._pages:
+            page.close()
+
+    @property
+    def _page(self) -> Page:
+        return self._pages[self._turn]
 
     def look(self, now: float, *, ask: bool) -> None:
         """Go on, and with ``ask`` begin what is due. Never raises, never waits."""
@@ -64,11 +73,21 @@ class MetricsPage:
 
     def _read(self, answer: Fetched) -> None:
         """Raises PageError."""
+        if answer.status == 404:
+            self._turn = (self._turn + 1) % len(self._pages)
+            if self._turn:  # the next look asks for that one
+                return
         if answer.status != 200:
             raise PageError(f"answers with status {answer.status}")
-        found = requests(answer.body)
+        found = self._requests(answer.body)
         self.in_use = found.now > 0.0 or (self._ever is not None and found.ever > self._ever)
         if self.in_use:
             self.used = answer.asked
         self._ever, self.family, self.ended = found.ever, found.family, False
         self.looked, self.trouble, self._pause, self._due = True, "", FIRST_PAUSE, 0.0
+
+    def _requests(self, body: bytes) -> RequestCounts:
+        """Raises PageError. Many servers write of nothing before it has happened, so their first page is empty."""
+        if self._kind and not self._kind.always and not body.strip():
+            return RequestCounts(self._kind.name, 0.0, 0.0)
+        return requests(body)

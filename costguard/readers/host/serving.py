@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from costguard.readers.host.arguments import PYTHONS, Recognised
-from costguard.readers.host.inference import Family, family_of, ports_of
+from costguard.readers.host.inference import NIM_PATH, PATHS, Family, family_of, ports_of
 from costguard.readers.host.listening import Listener, listeners, network
 from costguard.readers.host.opened import SECONDS, opened, sockets_of
 from costguard.readers.host.page import RESTS_SECONDS, is_loopback
@@ -20,7 +20,9 @@ from costguard.readers.host.users import Users
 if TYPE_CHECKING:
     from costguard.readers.host.metrics_page import MetricsPage
 
-PROGRAMS = (*PYTHONS, "vllm", "tritonserver", "text-generation", "sglang")
+PROGRAMS = (
+    *PYTHONS, "vllm", "tritonserver", "text-generation", "text-embeddings", "sglang", "trtllm-serve", "lmdeploy", "llama-server",
+)  # fmt: skip
 """How the names of processes begin whose arguments are read."""
 
 USUAL_PORTS = (8000, 8002, 30000)
@@ -41,8 +43,6 @@ NO_SERVER = Sight(seen="no inference server runs")
 AGAIN_SECONDS = 60.0
 """Between two looks at whether a process that listens on a usual port holds a GPU."""
 
-PATH = "/metrics"
-
 _UNKNOWN = 400  # characters
 
 
@@ -56,7 +56,7 @@ class _PageAddress(NamedTuple):
     port: int
     beside: int
     uid: int
-    family: str = ""
+    kind: Family | None = None
     server: int = 0
 
 
@@ -89,13 +89,18 @@ class Serving:
         except ValueError:
             self._wrong = "a page in senses.serving.urls is not an http address of this machine"
         else:
-            self._named[url] = self._page(address, port, path, expected=False)
+            self._named[url] = self._page(address, port, (path,), expected=False)
 
-    def _page(self, address: str, port: int, path: str, *, beside: int = 0, expected: bool = True) -> "MetricsPage":
+    def _page(
+        self, address: str, port: int, paths: tuple[str, ...], *, beside: int = 0, expected: bool = True,
+        kind: Family | None = None,
+    ) -> "MetricsPage":  # fmt: skip
         from costguard.readers.host.metrics_page import MetricsPage  # here: most machines have no server
 
         rests = RESTS_SECONDS if self._quiet_for >= 2 * RESTS_SECONDS else 0.0
-        return MetricsPage(address, port, path, rests, proc=self._place.proc, beside=beside, expected=expected)
+        return MetricsPage(
+            address, port, paths, rests, proc=self._place.proc, beside=beside, expected=expected, kind=kind
+        )
 
     def look(self, now: Moment, processes: Processes) -> Sight:
         """See `costguard.readers.host.sense.Sense`."""
@@ -127,7 +132,7 @@ class Serving:
         answered = {spot.server for spot, page in self._pages.items() if spot.server and page.family}
         for spot, page in self._pages.items():
             others = set() if spot.server in answered and not page.family else troubles
-            self._take(page, spot.family, self._users.name(spot.uid), others)
+            self._take(page, spot.kind.name if spot.kind else "", self._users.name(spot.uid), others)
         for page in self._named.values():
             self._take(page, "", "", troubles)
 
@@ -178,7 +183,8 @@ class Serving:
             if len(self._pages) >= SERVERS or of_user[spot.uid] > SERVERS_OF_A_USER:
                 troubles.add(self._more_of(spot.uid))
                 continue
-            self._pages[spot] = self._page(spot.address, spot.port, PATH, beside=spot.beside)
+            paths = spot.kind.paths if spot.kind else (*PATHS, NIM_PATH)
+            self._pages[spot] = self._page(spot.address, spot.port, paths, beside=spot.beside, kind=spot.kind)
 
     def _more_of(self, uid: int) -> str:
         return f"{self._users.name(uid)} has more inference servers than costguard asks"
@@ -203,7 +209,7 @@ class Serving:
                 if (net, row.port) not in taken:
                     taken.add((net, row.port))
                     beside = process.pid if net else 0
-                    self._spots.append(_PageAddress(row.address, row.port, beside, row.uid, family.name, process.pid))
+                    self._spots.append(_PageAddress(row.address, row.port, beside, row.uid, family, process.pid))
             spent[process.uid] += time.thread_time() - began
         self._crowds = [uid for uid, seconds in spent.items() if seconds > SECONDS]
         self._list_at = now + (LIST_SECONDS if len(self._spots) < len(recognised) else LIST_RARELY_SECONDS)
@@ -322,4 +328,4 @@ def parts(url: str) -> tuple[str, int, str]:
     plain = all("!" <= letter <= "~" for letter in path)
     if scheme != "http" or not port.isdigit() or not 0 < int(port) < 1 << 16 or not plain or not is_loopback(address):
         raise ValueError("not an http address of this machine")
-    return address, int(port), f"/{path}" if slash else PATH
+    return address, int(port), f"/{path}" if slash else PATHS[0]

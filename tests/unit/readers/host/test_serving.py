@@ -94,6 +94,80 @@ tgi_batch_current_size {batch}
 """.encode()
 
 
+def trtllm(ended: float = 6.0, failed: float = 0.0) -> bytes:
+    """After its last request: the gauge stays at what the last step began with."""
+    return f"""# HELP trtllm_num_requests_running Number of active requests
+# TYPE trtllm_num_requests_running gauge
+trtllm_num_requests_running{{engine_type="trtllm",model_name="m"}} 3.0
+# TYPE trtllm_request_success_total counter
+trtllm_request_success_total{{engine_type="trtllm",finished_reason="stop",model_name="m"}} {ended}
+trtllm_request_success_created{{engine_type="trtllm",finished_reason="stop",model_name="m"}} 1.76e+09
+# TYPE trtllm_request_error_total counter
+trtllm_request_error_total{{engine_type="trtllm",model_name="m"}} {failed}
+""".encode()
+
+
+def lmdeploy(ended: float = 2.0, tokens: float = 100.0) -> bytes:
+    return f"""# TYPE lmdeploy:num_requests_running gauge
+lmdeploy:num_requests_running{{engine="0",model_name="m"}} 1.0
+# TYPE lmdeploy:generation_tokens_total counter
+lmdeploy:generation_tokens_total{{engine="0",model_name="m"}} {tokens}
+# TYPE lmdeploy:e2e_request_latency_seconds histogram
+lmdeploy:e2e_request_latency_seconds_bucket{{engine="0",le="0.3",model_name="m"}} 1.0
+lmdeploy:e2e_request_latency_seconds_count{{engine="0",model_name="m"}} {ended}
+""".encode()
+
+
+def llama_cpp(running: float = 0.0, deferred: float = 0.0, tokens: float = 50.0) -> bytes:
+    return f"""# HELP llamacpp:prompt_tokens_total Number of prompt tokens processed.
+# TYPE llamacpp:prompt_tokens_total counter
+llamacpp:prompt_tokens_total {tokens}
+# TYPE llamacpp:prompt_tokens_seconds gauge
+llamacpp:prompt_tokens_seconds 512.3
+# TYPE llamacpp:tokens_predicted_total counter
+llamacpp:tokens_predicted_total 7
+# TYPE llamacpp:requests_processing gauge
+llamacpp:requests_processing {running}
+# TYPE llamacpp:requests_deferred gauge
+llamacpp:requests_deferred {deferred}
+""".encode()
+
+
+def dynamo(running: float = 0.0, queued: float = 0.0, ended: float = 8.0) -> bytes:
+    return f"""# TYPE dynamo_frontend_disconnected_clients gauge
+dynamo_frontend_disconnected_clients 0
+# TYPE dynamo_frontend_inflight_requests gauge
+dynamo_frontend_inflight_requests{{model="m"}} {running}
+# TYPE dynamo_frontend_queued_requests gauge
+dynamo_frontend_queued_requests{{model="m"}} {queued}
+# TYPE dynamo_frontend_requests_total counter
+dynamo_frontend_requests_total{{endpoint="chat_completions",model="m",status="success"}} {ended}
+""".encode()
+
+
+def tei(asked: float = 5.0, ended: float = 4.0) -> bytes:
+    """One whose client had gone was left in the count of those that wait."""
+    return f"""# TYPE te_request_count counter
+te_request_count{{method="batch"}} {asked}
+# TYPE te_request_success counter
+te_request_success{{method="batch"}} {ended}
+# TYPE te_queue_size gauge
+te_queue_size 1
+""".encode()
+
+
+def nim(ended: float = 3.0, tokens: float = 40.0) -> bytes:
+    return f"""# TYPE num_requests_running gauge
+num_requests_running{{model_name="meta/llama"}} 0.0
+# TYPE num_requests_waiting gauge
+num_requests_waiting{{model_name="meta/llama"}} 0.0
+# TYPE generation_tokens_total counter
+generation_tokens_total{{model_name="meta/llama"}} {tokens}
+# TYPE request_success_total counter
+request_success_total{{finished_reason="stop",model_name="meta/llama"}} {ended}
+""".encode()
+
+
 @pytest.mark.parametrize(
     ("body", "found"),
     [
@@ -111,6 +185,14 @@ tgi_batch_current_size {batch}
         (VLLM_IN_TRITON, ("Triton", 1.0, 7.0)),
         (tgi(), ("TGI", 0.0, 5.0)),
         (tgi(1.0, 4.0), ("TGI", 5.0, 5.0)),
+        (trtllm(failed=1.0), ("TensorRT-LLM", 0.0, 7.0)),
+        (lmdeploy(), ("LMDeploy", 0.0, 102.0)),
+        (llama_cpp(), ("llama.cpp", 0.0, 57.0)),
+        (llama_cpp(2.0, 1.0), ("llama.cpp", 3.0, 57.0)),
+        (dynamo(), ("Dynamo", 0.0, 8.0)),
+        (dynamo(1.0, 4.0), ("Dynamo", 5.0, 8.0)),
+        (tei(), ("TEI", 0.0, 9.0)),
+        (nim(), ("NIM", 0.0, 43.0)),
     ],
 )
 def test_the_requests_of_each_kind_of_server(body: bytes, found: tuple[str, float, float]) -> None:
@@ -173,6 +255,16 @@ def test_what_shows_no_requests(body: bytes, words: str) -> None:
         ("text-generation-router --prometheus-port 9100 --port 3000", "TGI", (9100, 3000)),
         ("text_generation_launcher.py", "TGI", (80, 3000, 8080, 9000)),
         ("vllm serve m --port x", "vLLM", (8000,)),
+        ("/usr/bin/python3 /usr/local/bin/trtllm-serve m --port 8001", "TensorRT-LLM", (8001,)),
+        ("lmdeploy serve api_server m --server-port 23334 --enable-metrics", "LMDeploy", (23334,)),
+        ("/app/llama-server -m m.gguf --metrics", "llama.cpp", (8080,)),
+        ("/app/llama-server -m m.gguf --metrics --sleep-idle-seconds 300", None, ()),
+        ("/app/llama-server -m m.gguf --metrics --sleep-idle-seconds=300", None, ()),
+        ("python3 -m dynamo.frontend --http-port 8100", "Dynamo", (8100,)),
+        ("python3 -m dynamo.vllm --model m", None, ()),
+        ("text-embeddings-router --model-id m --port 8081", "TEI", (8081,)),
+        ("/opt/nim/llm/.venv/bin/python3 -m nim_llm_sdk.entrypoints.openai.api_server", "NIM", (8000,)),
+        ("python3 -m vllm_nvext.entrypoints.openai.api_server", "NIM", (8000,)),
         ("", None, ()),
     ],
 )
@@ -259,7 +351,7 @@ def test_no_server_runs(world: World) -> None:
 def test_a_server_with_requests_keeps_the_machine_up_within_two_looks(world: World, serve: Serve) -> None:
     """Named with kind, user and port; the end of its requests lets it go."""
     server = serve(page(vllm(running=2.0)))
-    world.process(4000, f"vllm serve m --port {server.port}", name="vllm")
+    world.process(5_000_000, f"vllm serve m --port {server.port}", name="vllm")
     world.look()
     (one,) = world.look().active
     assert one.who == f"vLLM of {one.user} on port {server.port}"
@@ -273,10 +365,59 @@ def test_a_server_with_requests_keeps_the_machine_up_within_two_looks(world: Wor
     assert world.look() == Sight(seen="no inference server has requests")
 
 
+def elsewhere(path: str, body: bytes) -> Script:
+    """Nothing is found anywhere but there."""
+
+    def script(connection: socket.socket, request: bytes) -> None:
+        found = request.startswith(f"GET {path} ".encode())
+        (page(body) if found else page(b"{}", "404 Not Found"))(connection, request)
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("name", "line", "path", "bodies", "family"),
+    [
+        ("trtllm-serve", "python3 /usr/local/bin/trtllm-serve m", "/prometheus/metrics", (trtllm(), trtllm(7.0)), "TensorRT-LLM"),
+        ("python3", "python3 -m nim_llm_sdk.entrypoints.openai.api_server", "/v1/metrics", (nim(), nim(4.0)), "NIM"),
+        ("python3", "python3 -m vllm_nvext.entrypoints.openai.api_server", "/metrics", (nim(), nim(tokens=41.0)), "NIM"),
+        ("lmdeploy", "python3 /usr/local/bin/lmdeploy serve api_server m", "/metrics", (lmdeploy(), lmdeploy(tokens=101.0)), "LMDeploy"),
+        ("llama-server", "/app/llama-server -m m --metrics", "/metrics", (llama_cpp(), llama_cpp(tokens=51.0)), "llama.cpp"),
+        ("python3", "python3 -m dynamo.frontend", "/metrics", (b"", dynamo()), "Dynamo"),
+        ("text-embeddings", "text-embeddings-router", "/metrics", (b"\n", tei()), "TEI"),
+    ],
+)  # fmt: skip
+def test_a_server_counts_when_it_has_had_a_request_and_not_before(
+    world: World, serve: Serve, name: str, line: str, path: str, bodies: tuple[bytes, bytes], family: str
+) -> None:
+    """Each at the path of its own page, which may be empty before the first one."""
+    server = serve(elsewhere(path, bodies[0]))
+    world.process(4, f"{line} --port {server.port} --server-port {server.port} --http-port {server.port}", name=name)
+    assert world.looks(6) == Sight(seen="no inference server has requests")
+    if family == "TensorRT-LLM":
+        assert not any(request.startswith(b"GET /metrics ") for request in server.requests), "what others wait for"
+    server.script = elsewhere(path, bodies[1])
+    (one,) = world.looks(2).active
+    assert one.who == f"{family} of {one.user} on port {server.port}"
+    assert world.looks(3).active == ()
+
+
+def test_a_server_without_a_page_is_told_once_all_paths_were_tried(world: World, serve: Serve) -> None:
+    """It may have one later."""
+    server = serve(page(b"{}", "404 Not Found"))
+    world.process(4, f"python3 -m nim_llm_sdk.entrypoints.openai.api_server --port {server.port}")
+    unknown = world.looks(4).unknown
+    assert unknown.endswith("answers with status 404")
+    server.script = elsewhere("/metrics", nim())
+    world.looks(10)
+    server.script = elsewhere("/metrics", nim(4.0))
+    assert any(world.look().active for _ in range(3))
+
+
 def test_a_server_that_pytorch_has_renamed_is_still_one(world: World, serve: Serve) -> None:
     """The name of the process is no longer the program's; its arguments are."""
     server = serve(page(vllm(running=2.0)))
-    world.process(4000, f"python3 /usr/local/bin/vllm serve m --port {server.port}", name="pt_main_thread")
+    world.process(5_000_000, f"python3 /usr/local/bin/vllm serve m --port {server.port}", name="pt_main_thread")
     world.look()
     assert world.look().active
 
@@ -284,7 +425,7 @@ def test_a_server_that_pytorch_has_renamed_is_still_one(world: World, serve: Ser
 def test_a_server_that_waits_for_requests_does_not_hold(world: World, serve: Serve) -> None:
     """A day of a loaded model that nobody asks, although its page is asked for in every look."""
     server = serve(page(vllm()))
-    world.process(4000, f"vllm serve m --port {server.port}")
+    world.process(5_000_000, f"vllm serve m --port {server.port}")
     world.look()
     for _ in range(96):
         assert world.look(900.0) == Sight(seen="no inference server has requests")
@@ -295,7 +436,7 @@ def test_requests_between_two_looks_count(tmp_path: Path, serve: Serve) -> None:
     """A server that answers fast is never seen busy: its count of requests has grown. A count that falls is a restart."""
     world = World(tmp_path, quiet_for=600.0)
     server = serve(page(vllm(ended=100.0)))
-    world.process(4000, f"vllm serve m --port {server.port}")
+    world.process(5_000_000, f"vllm serve m --port {server.port}")
     assert world.looks(5).active == ()
     server.script = page(vllm(ended=101.0))
     world.look()
@@ -325,7 +466,7 @@ def test_a_strangers_page_is_unknown(world: World, serve: Serve, script: Script,
     """Told with kind, user and port; asked more and more rarely, and again when the server is itself."""
     server = serve(script)
     world.patience = 0.02 if script is silence else WITHIN
-    world.process(4000, f"vllm serve m --port {server.port}")
+    world.process(5_000_000, f"vllm serve m --port {server.port}")
     world.looks(5)
     sight = world.look()
     assert sight.active == ()
@@ -344,13 +485,13 @@ def test_a_strangers_page_is_unknown(world: World, serve: Serve, script: Script,
 def test_a_server_that_ends_leaves_nothing_behind(world: World, serve: Serve) -> None:
     """Its process is gone: so is what was known of it."""
     server = serve(page(vllm(running=1.0)))
-    world.process(4000, f"vllm serve m --port {server.port}")
+    world.process(5_000_000, f"vllm serve m --port {server.port}")
     assert world.looks(2).active
     server.close()
     for file in ("stat", "cmdline", "fd"):
         with contextlib.suppress(OSError):
-            (world.proc / "4000" / file).unlink()
-    (world.proc / "4000").rename(world.proc / "ended")
+            (world.proc / "5000000" / file).unlink()
+    (world.proc / "5000000").rename(world.proc / "ended")
     assert world.looks(3) == Sight(seen="no inference server runs")
 
 
@@ -361,7 +502,7 @@ def test_a_server_at_work_is_asked_less_where_its_requests_count_long_enough(
     """It was just seen: what it does counts for twice the time until it is asked again."""
     world = World(tmp_path, quiet_for=quiet_for)
     server = serve(page(vllm(running=1.0)))
-    world.process(4000, f"vllm serve m --port {server.port}", name="vllm")
+    world.process(5_000_000, f"vllm serve m --port {server.port}", name="vllm")
     assert world.looks(4).active
     before = len(server.requests)
     for _ in range(12):
@@ -373,18 +514,18 @@ def test_servers_that_come_one_after_another_are_all_asked(world: World, serve: 
     """Each is known from its first page on, whichever were there before; and when the first one ends, the others stay."""
     made = [serve(page(vllm(running=1.0))) for _ in range(3)]
     for number, server in enumerate(made, 1):
-        world.process(4000 + number, f"vllm serve m --port {server.port}")
+        world.process(5_000_000 + number, f"vllm serve m --port {server.port}")
         sight = world.looks(3)
         assert (len(sight.active), sight.unknown) == (number, "")
     made[0].script = page(vllm())
-    (world.proc / "4001").rename(world.proc / "ended")
+    (world.proc / "5000001").rename(world.proc / "ended")
     assert len(world.looks(3).active) == 2
 
 
 def test_a_server_that_has_just_ended_is_no_trouble(world: World, serve: Serve) -> None:
     """The processes may show it for some looks still: nobody listens, so nothing is served."""
     server = serve(page(vllm()))
-    world.process(4000, f"vllm serve m --port {server.port}")
+    world.process(5_000_000, f"vllm serve m --port {server.port}")
     assert world.looks(2).unknown == ""
     server.close()
     for _ in range(10):
@@ -394,8 +535,8 @@ def test_a_server_that_has_just_ended_is_no_trouble(world: World, serve: Serve) 
 def test_another_users_port_is_not_asked_for_a_server(world: World, serve: Serve) -> None:
     """The process names a port on which somebody else listens: its page would speak for the wrong one."""
     server = serve(page(vllm(running=1.0)))
-    world.process(4000, f"vllm serve m --port {server.port}")
-    os.chown(world.proc / "4000", 4321 if os.geteuid() == 0 else -1, -1)
+    world.process(5_000_000, f"vllm serve m --port {server.port}")
+    os.chown(world.proc / "5000000", 4321 if os.geteuid() == 0 else -1, -1)
     sight = world.looks(3)
     assert bool(sight.active) is (os.geteuid() != 0)
     assert len(server.requests) == (0 if os.geteuid() == 0 else 3)
@@ -406,7 +547,9 @@ def test_a_known_program_with_a_port_of_its_own_is_asked_there(world: World, ser
     server = serve(page(vllm(running=1.0)))
     other = serve(page(b"no", "404 Not Found"))
     inodes = {port: inode for inode, port in _own_sockets()}
-    world.process(4000, "vllm server.py", holds=(f"socket:[{inodes[server.port]}]", f"socket:[{inodes[other.port]}]"))
+    world.process(
+        5_000_000, "vllm server.py", holds=(f"socket:[{inodes[server.port]}]", f"socket:[{inodes[other.port]}]")
+    )
     sight = world.looks(3)
     assert [one.who for one in sight.active] == [f"vLLM of {sight.active[0].user} on port {server.port}"]
     assert sight.unknown == ""
@@ -417,7 +560,7 @@ def test_a_known_program_with_a_port_of_its_own_is_asked_there(world: World, ser
 def test_forked_workers_are_one_server(world: World, serve: Serve) -> None:
     """They have the arguments of the first one: its page is asked for once."""
     server = serve(page(vllm(running=1.0)))
-    for pid in (4000, 4001, 4002):
+    for pid in (5_000_000, 5_000_001, 5_000_002):
         world.process(pid, f"python3 -m vllm.entrypoints.openai.api_server --port {server.port}")
     assert len(world.looks(3).active) == 1
     assert len(server.requests) == 3
@@ -427,7 +570,7 @@ def test_a_user_cannot_hide_another_ones_server(world: World, serve: Serve) -> N
     """So many of one user are asked; that there are more is unknown."""
     made = [serve(page(vllm())) for _ in range(SERVERS_OF_A_USER + 1)]
     for number, server in enumerate(made):
-        world.process(4000 + number, f"vllm serve m --port {server.port}")
+        world.process(5_000_000 + number, f"vllm serve m --port {server.port}")
     assert world.looks(2).unknown.endswith("has more inference servers than costguard asks")
     assert len([server for server in made if server.requests]) == SERVERS_OF_A_USER
 
@@ -445,8 +588,8 @@ def test_a_user_whose_servers_take_too_long_keeps_no_others_from_being_asked(
     finally:
         os.seteuid(0)
     for number, server in enumerate(made):
-        world.process(4000 + number, f"vllm serve m --port {server.port}", name="vllm")
-    os.chown(world.proc / "4002", 4321, -1)
+        world.process(5_000_000 + number, f"vllm serve m --port {server.port}", name="vllm")
+    os.chown(world.proc / "5000002", 4321, -1)
     sight = world.looks(3)
     assert sorted(one.who for one in sight.active) == [
         f"vLLM of root on port {made[0].port}", f"vLLM of uid 4321 on port {made[2].port}",
@@ -544,8 +687,8 @@ def test_no_other_port_of_a_process_with_a_gpu_is_asked(world: World, serve: Ser
     """A rendezvous of a training job may take harm from a request that it does not understand."""
     server = serve(page(vllm(running=1.0)))
     inode = next(row for row in _own_sockets() if row[1] == server.port)[0]
-    world.process(4000, "torchrun train.py", holds=(f"socket:[{inode}]", f"{world.dev}/nvidia0"))
-    world.process(4001, "vllm serve m", holds=("/dev/null", f"{world.dev}/nvidia0"))
+    world.process(5_000_000, "torchrun train.py", holds=(f"socket:[{inode}]", f"{world.dev}/nvidia0"))
+    world.process(5_000_001, "vllm serve m", holds=("/dev/null", f"{world.dev}/nvidia0"))
     assert world.looks(5) == Sight(seen="no inference server runs")
     assert server.connections == 0
 
@@ -568,7 +711,7 @@ def test_a_named_page_is_not_asked_twice(tmp_path: Path, serve: Serve) -> None:
     """The server that is found by itself is the same one."""
     server = serve(page(vllm(running=1.0)))
     world = World(tmp_path, urls=(f"http://127.0.0.1:{server.port}/metrics",))
-    world.process(4000, f"vllm serve m --port {server.port}")
+    world.process(5_000_000, f"vllm serve m --port {server.port}")
     assert len(world.looks(3).active) == 1
     assert len(server.requests) == 3
 
@@ -607,7 +750,7 @@ def test_no_other_address_is_taken(tmp_path: Path, url: str) -> None:
 def test_the_clock_may_stand_or_leap(world: World, serve: Serve) -> None:
     """After a suspension the next page decides; no moment lies after now."""
     server = serve(page(vllm(running=1.0)))
-    world.process(4000, f"vllm serve m --port {server.port}")
+    world.process(5_000_000, f"vllm serve m --port {server.port}")
     world.looks(2)
     server.script = page(vllm())
     world.look(8 * HOUR)
