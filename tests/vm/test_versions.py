@@ -58,10 +58,10 @@ class Upgraded(Guarded):
             self.run("sh", "-c", 'base64 -d > "$1"', "sh", f"/srv/{wheel.name}", text=text)
 
     def install(self, version: str) -> str:
-        """As docs/service.md says for a venv; what `costguard install` said."""
+        """As docs/service.md says for a venv, but for the libraries, which no index has here; what `costguard install` said."""
         wheel = f"/srv/{self.wheels[version].name}[aws]"
-        pip = ("/opt/costguard/bin/pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", wheel)
-        self.run(*pip, seconds=INSTALL_SECONDS)
+        pip = ("/opt/costguard/bin/pip", "install", "--quiet", "--no-index", "--disable-pip-version-check")
+        self.run(*pip, "--force-reinstall", "--no-deps", wheel, seconds=INSTALL_SECONDS)
         return self.run("costguard", "install", seconds=INSTALL_SECONDS).output
 
     def warned(self) -> dict[str, Any]:
