@@ -27,9 +27,10 @@ LINKS = 128
 USERS = 8
 """Users of whom at least one process each is gone through in one look, whatever others have open."""
 
-FEW = 3
+FEW = 6
 """Who has no more files open holds no GPU: to use one takes a dozen, beside the three that a program is given. Most programs that come
-and go have these three alone. Linux 6.2 and later say how many there are; source: fs/proc/fd.c (proc_fd_getattr)."""
+and go have these alone, and those of a build two or three more, as its pipes. Linux 6.2 and later say how many there are; source:
+fs/proc/fd.c (proc_fd_getattr)."""
 
 YOUNGEST, LONGEST = 10.0, 4 * 3600.0
 """Seconds between two looks at one process: as many as it is old, within these."""

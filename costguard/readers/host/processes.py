@@ -40,7 +40,7 @@ NAME_LENGTH = 15
 """Characters of a name that the kernel keeps."""
 
 _TICKS = 100.0  # a second; USER_HZ is 100 on every architecture with an NVIDIA driver
-_EXIT_SIGNAL, _OF_A_THREAD = 35, ["-1"]  # field of `stat` behind the name
+_EXIT_SIGNAL, _OF_A_THREAD = 35, [b"-1"]  # the last field of `stat` behind the name that is wanted
 _WANTS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # what this machine lacks says nothing of a process
 _OVERLAP = 2  # numbers tried twice: one may have been given out whose process was not there yet
 
@@ -287,16 +287,16 @@ class Processes:
         """None where it has ended, or is a thread of another one. Raises OSError when that cannot be said."""
         folder = f"{self._proc}/{pid}"
         try:
-            head, _, rest = read(f"{folder}/stat", PAGE_BYTES).decode(errors="replace").rpartition(")")
-            fields = rest.split()
+            head, _, rest = read(f"{folder}/stat", PAGE_BYTES).rpartition(b")")
+            fields = rest.split(None, _EXIT_SIGNAL + 1)
             if (
-                fields[0] in {"Z", "X"} and int(fields[17]) < 2
+                fields[0] in {b"Z", b"X"} and int(fields[17]) < 2
             ):  # it has ended, and nobody has asked how; no thread goes on
                 return None
             if fields[_EXIT_SIGNAL : _EXIT_SIGNAL + 1] == _OF_A_THREAD:
                 return None
             uid = os.stat(folder).st_uid  # of the folder: its files are root's where the process may not be inspected
-            name = head.partition("(")[2]
+            name = head.partition(b"(")[2].decode(errors="replace")
             return Process(pid, int(fields[1]), int(fields[3]), uid, name, int(fields[4]), int(fields[19]))
         except OSError as error:
             if error.errno in _WANTS:

@@ -60,11 +60,12 @@ def test_a_gpu_that_is_closed_is_held_no_more(tree: Tree) -> None:
 @pytest.mark.skipif(not os.stat("/proc/self/fd").st_size, reason="this kernel does not say how many files are open")
 @pytest.mark.parametrize(("files", "complete"), [(FEW, True), (FEW + 1, False)])
 def test_who_has_hardly_a_file_open_is_not_looked_through(tree: Tree, files: int, complete: bool) -> None:
-    """Of what comes and goes most have but their three: in one look there is room for more of them than for others."""
+    """Of what comes and goes most have but their three and a build's pipes: in one look there is room for more of them than for others."""
     count = LINKS // (COST + FEW) + 2
+    opened = " ".join(f"{number}</dev/null" for number in range(3, files))
     with ExitStack() as running:
         for pid in range(300, 300 + count):
-            argv = ["sleep", "600"] if files == FEW else ["sh", "-c", "exec 3</dev/null; exec sleep 600"]
+            argv = ["sh", "-c", f"exec {opened}; exec sleep 600"]
             one = running.enter_context(Popen(argv, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL))
             running.callback(one.kill)
             end = time.monotonic() + 10.0
