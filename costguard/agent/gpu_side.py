@@ -210,7 +210,10 @@ class GpuSide:
             self.reader.failure = f"malformed answer from the reader ({error})"
             return self._all_unknown(), None
         self.findings_by_gpu = decode.findings(answer)
-        self._report("nvml", f"no GPU can be read: {self.reader.error}" if self.reader.error else None)
+        if self.reader.error:
+            self._report("nvml", f"no GPU can be read: {self.reader.error}")
+        elif not seen or Known in map(type, seen):  # a new reader that is as blind as the last one mends nothing
+            self._report("nvml", None)
         self._log_unreadable(gpus, seen, now)
         if gpus != self._known:
             missing = tuple(key for key in self._known if key not in gpus)

@@ -1,5 +1,6 @@
 """What a reader says before it ends is what people read, wherever they look."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -72,6 +73,25 @@ def test_the_words_end_with_their_cause() -> None:
     assert seen[0]["agent"]["reader"] == "answers"
     assert seen[0]["agent"]["troubles"] == {}
     assert "<5>the GPU reader works again" in heard.lines
+
+
+class Gone(Faults):
+    """No GPU answers the driver: a reader sees that for two reads, and ends for a fresh one, which sees the same."""
+
+    def __init__(self) -> None:
+        self.fates = itertools.cycle(("blind", "blind", "down"))
+
+    def take(self, subject: str, host: SimHost) -> str:
+        return next(self.fates) if subject == "nvml" and 300.0 <= host.now < 3000.0 else ""
+
+
+def test_a_new_reader_that_sees_no_gpu_either_is_no_news() -> None:
+    """A card that is lost for a week: said once, and once that it is back, however many readers tried meanwhile."""
+    heard, seen = watched(Gone(), 2900.0, 4500.0, until=4600.0)
+    assert [line for line in heard.lines if "no GPU can be read" in line] == [f"<3>no GPU can be read: {WORDS}"]
+    assert heard.lines.count("<5>the GPU reader works again") == 1
+    assert WORDS in seen[0]["agent"]["troubles"]["nvml"]
+    assert seen[1]["agent"]["troubles"] == {}
 
 
 def child(*lines: bytes, code: int) -> str:
