@@ -322,9 +322,11 @@ def confirm_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
 
 def runs_on(turn: Turn, incident: Incident) -> None:
     """The machine was confirmed as ended, and this guard runs on it: people hear so, and the next action follows."""
-    minutes, shown = (turn.at - turn.ending.since) / 60.0, f" ({incident.detail})" if incident.detail else ""
+    minutes = (turn.at - turn.ending.since) / 60.0
+    answer = f': "{incident.detail}"' if incident.detail else ""
     turn.ending = turn.ending._replace(done="", remind_at=NEVER, disproved_at=NEVER, disproved=True)
     # whatever follows is warned of in full
     turn.incident = incident._replace(warned=None, announcement=Announcement(again_at=turn.at))
-    detail = f"the machine still runs {minutes:.0f} min after the {incident.action} was confirmed{shown}"
+    wrong = f"so the answer was wrong, or about another machine{answer}"
+    detail = f"the machine still runs {minutes:.0f} min after the {incident.action} was confirmed, {wrong}"
     _next_link(turn, turn.incident, detail, turn.at)
