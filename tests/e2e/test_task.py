@@ -115,7 +115,7 @@ def test_doctor_knows_that_a_task_is_guarded_and_by_what(agent: Agent, slurm: Sl
     texts = {name: " ".join(check["text"] for check in checks) for name, checks in found["sections"].items()}
     assert "job 1 of alice (Slurm) its GPUs, which alone are judged: GPU 0 (NVIDIA H200)" in texts["Task"]
     assert "job 1 of alice ends, and nothing else" in texts["Actions"]
-    assert "task: the output of the task" in texts["Messages"]
+    assert "task: the output of the guarded task" in texts["Messages"]
     assert not found["sections"]["After a boot"]
     assert "differ" not in texts["Configuration"]
     assert "GUARDED: when job 1 of alice is idle, a warning, then the end of the task" in agent.ask("doctor").stdout
