@@ -1,14 +1,9 @@
 """What a service answered, seen below apprise, which says only whether it took a message: at `requests` and at `smtplib`.
 
-Of an answer nothing is kept but its status, its own name for what is wrong (``channel_not_found``), and how long to wait: its text
-may repeat what was sent, and that may hold a token.
+Of an answer nothing is kept but its status, and what `costguard.notify.answer` finds in it.
 """
 
-import email.utils
 import functools
-import json
-import math
-import re
 import smtplib
 import ssl
 import threading
@@ -21,8 +16,9 @@ import requests
 from urllib3.exceptions import NewConnectionError
 
 from costguard.clocks import boot_clock
+from costguard.notify import answer
 from costguard.notify.overtaken import Overtaken
-from costguard.notify.retry_after import LONGEST_WAIT_SECONDS, RetryAfter
+from costguard.notify.retry_after import RetryAfter
 
 PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 """Answers of HTTP after which the same message may be taken."""
@@ -54,17 +50,12 @@ TAKEN, REFUSING = 250, 400
 ASKING = frozenset(("GET", "HEAD", "OPTIONS"))
 """Methods that bring no message."""
 
-_CODE = re.compile(r"[a-z]{2,}(?:_[a-z]+){0,6}|[A-Z][A-Za-z]{2,48}")
-"""How services name what is wrong: ``channel_not_found``, ``InvalidClientTokenId``; a token has digits."""
-
-_XML_CODE = re.compile(r"<Code>([A-Za-z]{3,48})</Code>")
-_ANSWER_BYTES = 16 << 10
-
 
 class Exchange(threading.local):
     """What this thread's last request came to; and of each one of a try, whether the text was in it, and whether it was taken.
 
     ``code`` is the service's own name for what is wrong, ``end`` the moment of the monotonic clock until which there is time.
+    ``declined``: it took the request with the text, and says in its answer that it did nothing with it.
     ``unanswered``: a request was sent that may have arrived, and nobody said what became of it. ``answered_at``: the date of the
     last answer, of any of this thread's tries. ``not_before``: the moment of the boot clock until which the service wants to be left alone,
     as this thread has heard, and others (``retry_after``). ``goodbye``: a mail session ends. ``overtaken`` ends every wait. ``asking``: called before
@@ -78,6 +69,7 @@ class Exchange(threading.local):
     log: list[str]
     text: bytes
     sent: list[tuple[bool, bool]]
+    declined: bool = False
     unanswered: bool = False
     answered_at: float | None = None
     not_before: float = 0.0
@@ -96,7 +88,7 @@ class Exchange(threading.local):
     def begin(self, text: str, end: float) -> None:
         """A try, which has until ``end``; ``text`` stands in the message. What the service asked for before it counts on."""
         self.host, self.status, self.code, self.error, self.log = "", None, "", None, []
-        self.text, self.sent, self.end, self.unanswered = text.encode(), [], end, False
+        self.text, self.sent, self.end, self.unanswered, self.declined = text.encode(), [], end, False, False
 
     @property
     def wait(self) -> float:
@@ -118,11 +110,16 @@ class Exchange(threading.local):
         taken = [number for number, (text, fine) in enumerate(self.sent) if text and fine]
         return bool(taken) and any(not text for text, _ in self.sent[taken[-1] + 1 :])
 
-    def answered(self, response: requests.Response) -> None:
-        """Keep what matters of an answer."""
-        self.status, self.error, self.code, self.answered_at = response.status_code, None, _code(response), time.time()
+    def answered(self, response: requests.Response, *, text: bool = False) -> None:
+        """Keep what matters of an answer; ``text``: the message was in the request."""
+        said, now = answer.read(response.content), time.time()
+        self.status, self.error, self.code, self.answered_at = response.status_code, None, said.code, now
+        taken = 200 <= response.status_code < 300
+        self.sent.append((text, taken and not said.declines))
+        if text and taken:
+            self.declined = said.declines
         if response.status_code in PASSING:
-            asked = asked_to_wait(response.headers.get("Retry-After") or _wait_in(_answer_of(response)), time.time())
+            asked = answer.asked_to_wait(response.headers.get("Retry-After") or said.asked, now)
             self.not_before = max(self.not_before, boot_clock() + asked)
             self.retry_after.keep(self.not_before if asked else 0.0)
 
@@ -147,8 +144,7 @@ def watch() -> None:
             exchange.sent.append((text, False))
             exchange.unanswered = exchange.unanswered or (request.method not in ASKING and _may_have_arrived(error))
             raise
-        exchange.sent.append((text, 200 <= response.status_code < 300))
-        exchange.answered(response)
+        exchange.answered(response, text=text)
         return response
 
     requests.Session.send = watched
@@ -267,42 +263,3 @@ def _carries(request: requests.PreparedRequest, text: bytes) -> bool:
     return bool(text) and any(
         text in (part.encode() if isinstance(part, str) else part) for part in parts if isinstance(part, str | bytes)
     )
-
-
-def _code(response: requests.Response) -> str:
-    """The service's own name for what is wrong; empty where it has none, or says something else under that name."""
-    content = response.content[:_ANSWER_BYTES]
-    if content.lstrip()[:1] == b"<":
-        found = _XML_CODE.search(content.decode("utf-8", "replace"))
-        return found[1] if found else ""
-    given = _answer_of(response).get("error")
-    return given if isinstance(given, str) and _CODE.fullmatch(given) else ""
-
-
-def _answer_of(response: requests.Response) -> dict[str, Any]:
-    """The fields of an answer in JSON; none where it is anything else."""
-    try:
-        answer = json.loads(response.content[:_ANSWER_BYTES])
-    except ValueError:
-        return {}
-    return answer if isinstance(answer, dict) else {}
-
-
-def _wait_in(answer: dict[str, Any]) -> str:
-    """As *Retry-After*: what a service says in its answer alone. Sources: Telegram Bot API, ResponseParameters; Discord, Rate Limits."""
-    inner = answer.get("parameters")
-    asked = (inner if isinstance(inner, dict) else answer).get("retry_after")
-    if isinstance(asked, bool) or not isinstance(asked, int | float) or not asked > 0.0:
-        return ""
-    return str(math.ceil(min(asked, LONGEST_WAIT_SECONDS)))
-
-
-def asked_to_wait(given: str, now: float) -> float:
-    """Seconds, as a service said it (RFC 9110, Retry-After: a number or a date; ``now`` is one); 0 where it said nothing."""
-    given = given.strip()
-    if given.isascii() and given.isdigit():
-        return min(LONGEST_WAIT_SECONDS, float(given[:9]))
-    try:
-        return min(LONGEST_WAIT_SECONDS, max(0.0, email.utils.parsedate_to_datetime(given).timestamp() - now))
-    except (ValueError, TypeError, OverflowError):
-        return 0.0

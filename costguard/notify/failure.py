@@ -87,6 +87,8 @@ def failure(exchange: Exchange, url: str) -> Failure:
         return _of_status(status, host, code)
     if code:
         return _of_code(code, host)
+    if exchange.declined:
+        return Failure(f"{host} did not take it, and says so in its answer (HTTP {status})")
     if status is not None:  # it took the request; an answer that was cut off is none
         return Failure(f"{host} answered without saying that it took the message", MAY_HAVE_ARRIVED, blameless=True)
     log = [mask(line, [url]) for line in exchange.log]

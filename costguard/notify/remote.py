@@ -148,7 +148,7 @@ def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes 
         exchange.asking()
         exchange.begin(letters, end)
         plugin.socket_connect_timeout, plugin.socket_read_timeout = patience(exchange.left)
-        if _handed_over(message, plugin, picture):
+        if _handed_over(message, plugin, picture) and not exchange.declined:
             return Sent(service, note=note)
         found = failure(exchange, url)
         if picture and exchange.text_arrived:

@@ -19,10 +19,10 @@ import pytest
 import trustme
 
 from costguard.clocks import boot_clock
-from costguard.notify.exchange import asked_to_wait
+from costguard.notify.answer import asked_to_wait
 from costguard.notify.remote import patience
 from costguard.notify.retry_after import LONGEST_WAIT_SECONDS, RetryAfter
-from tests.faults.services import Answer, Asked, Services, as_json
+from tests.faults.services import Answer, Asked, Script, Services, as_json
 
 PATIENCE = 60.0
 """Seconds for what is over as soon as the service has answered: beside other tests a process may take ten of them to begin."""
@@ -101,6 +101,25 @@ def test_a_title_that_a_service_cuts_stands_in_the_text_as_well(tmp_path: Path) 
     assert (short["Subject"], short["Message"]) == ([WARNING["title"]], [WARNING["body"]])
     assert len(cut["Subject"][0]) <= 99
     assert cut["Message"] == [f"{long['title']}\n\n{WARNING['body']}"]
+
+
+def test_a_service_that_takes_everything_and_says_no_has_not_taken_it(tmp_path: Path) -> None:
+    """200, and in the answer that nothing was done: else a stop would come of which nobody was warned. Each is asked once."""
+    said = {
+        "telegram": ("api.telegram.org", f"tgram://123456789:{TOKEN}{TOKEN}/9876543", {"ok": False, "error_code": 403}),
+        "wecom": ("qyapi.weixin.qq.com", f"wecombot://{TOKEN}", {"errcode": 93000, "errmsg": TOKEN}),
+        "webhook": ("hooks.example.org", f"jsons://hooks.example.org/{TOKEN}", {"error": f"no room {TOKEN}"}),
+    }
+    scripts: dict[str, Script] = {}
+    for host, _, fields in said.values():
+        scripts[host] = lambda _asked, _before, fields=fields: as_json(**fields)  # type: ignore[misc] # mypy knows no type of a default
+    with Services(tmp_path, scripts) as services:
+        answer, printed = tell(tmp_path, {name: url for name, (_, url, _) in said.items()}, services.environment)
+    assert answer["reached"] == {}
+    for name, (host, _, _) in said.items():
+        assert f"{host} did not take it, and says so in its answer (HTTP 200)" in answer["failed"][name]
+        assert len(services.of(host)) == 1
+    assert TOKEN not in printed
 
 
 def test_only_a_name_is_kept_of_what_a_service_says(tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""What stands in the answer of a service: its own name for what is wrong, how long to wait, and whether it did nothing.
+
+Nothing else of it is kept: its text may repeat what was sent, and that may hold a token.
+"""
+
+import email.utils
+import json
+import math
+import re
+from typing import Any, NamedTuple
+
+from costguard.notify.retry_after import LONGEST_WAIT_SECONDS
+
+_CODE = re.compile(r"[a-z]{2,}(?:_[a-z]+){0,6}|[A-Z][A-Za-z]{2,48}")
+"""How services name what is wrong: ``channel_not_found``, ``InvalidClientTokenId``; a token has digits."""
+
+_XML_CODE = re.compile(r"<Code>([A-Za-z]{3,48})</Code>")
+_ANSWER_BYTES = 16 << 10
+
+_SUCCESS = ("ok", "success")
+_ERRORS = ("error", "errors")
+_NUMBERS = ("errcode", "error_code", "errorCode")
+_WORDS = ("status", "result")
+_FAILED = frozenset(("error", "fail", "failed", "failure"))
+_NOTHING = frozenset(("", "0", "false", "no", "none", "null", "ok"))
+_HTTP_ERRORS = range(400, 600)
+
+
+class Answer(NamedTuple):
+    """What matters of an answer.
+
+    ``code``: the service's own name for what is wrong. ``asked``: as *Retry-After*, what it says in its answer alone.
+    ``declines``: it says that it did nothing with the request, whatever its status.
+    """
+
+    code: str = ""
+    asked: str = ""
+    declines: bool = False
+
+
+def read(content: bytes) -> Answer:
+    """What matters of it; nothing where it is in no form that is known."""
+    text = content[:_ANSWER_BYTES]
+    if text.lstrip()[:1] == b"<":
+        found = _XML_CODE.search(text.decode("utf-8", "replace"))
+        return Answer(found[1] if found else "")
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        return Answer()
+    if not isinstance(fields, dict):
+        return Answer()
+    given = fields.get("error")
+    code = given if isinstance(given, str) and _CODE.fullmatch(given) else ""
+    return Answer(code, _wait_in(fields), _declines(fields))
+
+
+def _declines(fields: dict[str, Any]) -> bool:
+    """Many services answer 200 to everything, and say in words that they refuse.
+
+    Sources: Telegram Bot API, Making requests (``ok``); Rocket.Chat and others (``success``); WeCom and DingTalk, group robots
+    (``errcode``); Zulip (``result``); JSend and others (``status``); Bark (``code``, as of HTTP).
+    """
+    said = [fields[name] for name in _SUCCESS if isinstance(fields.get(name), bool)]
+    if said:
+        return False in said
+    return (
+        any(_tells_one(fields.get(name)) for name in _ERRORS)
+        or any(str(fields.get(name) or "").strip().lower() not in _NOTHING for name in _NUMBERS)
+        or any(str(fields.get(name)).lower() in _FAILED for name in _WORDS)
+        or fields.get("code") in _HTTP_ERRORS
+    )
+
+
+def _tells_one(error: object) -> bool:
+    """Whether this is an error: a word, a list that is not empty, or true."""
+    return error.strip().lower() not in _NOTHING if isinstance(error, str) else bool(error)
+
+
+def _wait_in(fields: dict[str, Any]) -> str:
+    """Sources: Telegram Bot API, ResponseParameters; Discord, Rate Limits."""
+    inner = fields.get("parameters")
+    asked = (inner if isinstance(inner, dict) else fields).get("retry_after")
+    if isinstance(asked, bool) or not isinstance(asked, int | float) or not asked > 0.0:
+        return ""
+    return str(math.ceil(min(asked, LONGEST_WAIT_SECONDS)))
+
+
+def asked_to_wait(given: str, now: float) -> float:
+    """Seconds, as a service said it (RFC 9110, Retry-After: a number or a date; ``now`` is one); 0 where it said nothing."""
+    given = given.strip()
+    if given.isascii() and given.isdigit():
+        return min(LONGEST_WAIT_SECONDS, float(given[:9]))
+    try:
+        return min(LONGEST_WAIT_SECONDS, max(0.0, email.utils.parsedate_to_datetime(given).timestamp() - now))
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
