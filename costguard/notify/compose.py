@@ -179,8 +179,8 @@ def _how_to_move(facts: Facts) -> str:
 
 
 def _deadline_extended(facts: Facts) -> tuple[str, Lines]:
-    owner, until, reason = facts.text("owner"), facts.number("due_wall"), facts.text("hold")
-    end = f" to {clock(until, until - DAY)}" if until is not None else ""
+    owner, until, reason, now = facts.text("owner"), facts.number("due_wall"), facts.text("hold"), facts.number("wall")
+    end = f" to {clock(until, until - DAY if now is None else now)}" if until is not None else ""
     if ended := facts.names("ended"):
         whose = "" if ended == [owner] else f" This ends the extension of {' and '.join(ended)}."
         return f"{facts.name}: deadline moved back{end} by {owner or 'root'}", [
@@ -189,7 +189,7 @@ def _deadline_extended(facts: Facts) -> tuple[str, Lines]:
             _price(facts),
         ]
     was = facts.number("was_wall")
-    start = f" from {clock(was, until)}" if was is not None and until is not None else ""
+    start = f" from {clock(was, until if now is None else now)}" if was is not None and until is not None else ""
     return f"{facts.name}: deadline moved{start}{end}{f' by {owner}' if owner else ''}", [
         sentence(f"reason given: {reason}" if reason else ""),
         "The rule for idle time applies as before. Whoever moved it, or root, can undo that: `costguard release`.",

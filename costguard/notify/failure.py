@@ -76,8 +76,7 @@ def failure(exchange: Exchange, url: str) -> Failure:
     status, error, host = exchange.status, exchange.error, exchange.host
     code = "" if exchange.code in url else exchange.code  # it may repeat a piece of the address
     if exchange.unanswered:
-        late = error is None or isinstance(error, requests.exceptions.Timeout | TimeoutError)
-        how = "did not answer in time" if late else "ended the connection without an answer"
+        how = "did not answer in time" if error is None or _late(error) else "ended the connection without an answer"
         return Failure(f"{host} {how}", MAY_HAVE_ARRIVED, blameless=True)
     if isinstance(error, smtplib.SMTPException | OSError) and not isinstance(error, requests.RequestException):
         return _of_mail(error, host, url)
@@ -128,6 +127,11 @@ def _of_network(error: BaseException, host: str) -> Failure:
     )
 
 
+def _late(error: BaseException) -> bool:
+    """Whether nobody answered; a library of mail calls that a lost connection, too."""
+    return any(isinstance(one, requests.exceptions.Timeout | TimeoutError) for one in causes(error))
+
+
 def _of_mail(error: BaseException, host: str, url: str) -> Failure:
     """A step of a mail session that failed."""
     if isinstance(error, ssl.SSLError):
@@ -146,7 +150,7 @@ def _of_mail(error: BaseException, host: str, url: str) -> Failure:
         return _refused(host, "the message", error.smtp_code, error.smtp_error, url, picture=error.smtp_code >= 500)
     if isinstance(error, smtplib.SMTPNotSupportedError):
         return _not_offered(error, host, url)
-    if isinstance(error, TimeoutError):
+    if _late(error):
         return Failure(f"{host} did not answer in time", "", passing=True)
     if isinstance(error, smtplib.SMTPServerDisconnected):
         return Failure(f"{host} ended the connection", "", passing=True)

@@ -253,6 +253,22 @@ def test_mail_that_may_have_been_taken_is_not_sent_again(tmp_path: Path) -> None
         assert ("it may still have arrived" in str(answer["failed"])) is bool(taken)
 
 
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("DATA", "did not answer in time (it may still have arrived)"), ("MAIL", "did not answer in time")],
+)
+def test_a_mail_server_that_says_nothing_has_not_hung_up(tmp_path: Path, command: str, words: str) -> None:
+    """Who looks for a connection that is cut looks in the wrong place; the library calls both the same."""
+    with mail_server({command: [SILENCE]}) as server:
+        url = f"mailto://127.0.0.1:{server.server_address[1]}?from=box@example.org&to=ann@example.org&mode=insecure"
+        answer, _ = tell(tmp_path, {"mail": url}, {}, seconds=12.0)
+    assert answer["failed"]["mail"] == f"E-Mail: 127.0.0.1 {words}"
+
+
+SILENCE = "silence"
+"""In the place of a reply: nothing is said, and nobody hangs up."""
+
+
 class Mail(socketserver.ThreadingTCPServer):
     """Answers each command of a mail session by a table; by default it is pleased."""
 
@@ -264,6 +280,7 @@ class Mail(socketserver.ThreadingTCPServer):
         self.replies, self.secured = replies, secured
         self.commands: list[str] = []
         self.taken: list[str] = []
+        self.over = threading.Event()
 
     def reply(self, word: str, usual: str) -> str:
         """What it says to a command: the next of its list, of which the last one stays; empty where it hangs up."""
@@ -311,6 +328,9 @@ class Session(socketserver.StreamRequestHandler):
                 self._say(reply)
 
     def _say(self, reply: str) -> None:
+        if reply == SILENCE:
+            self.server.over.wait(PATIENCE)
+            raise ConnectionAbortedError
         self.wfile.write(reply.encode() + b"\r\n")
 
 
@@ -320,6 +340,7 @@ def mail_server(replies: dict[str, list[str]], secured: ssl.SSLContext | None = 
     with Mail(replies, secured) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server
+        server.over.set()
         server.shutdown()
 
 

@@ -664,6 +664,19 @@ def test_a_deadline_names_the_same_command_in_each_message() -> None:
     )
 
 
+def test_a_deadline_that_is_moved_within_the_day_is_told_by_the_time_of_day() -> None:
+    """Both ends of the move are spoken of alike: with a day where that is not today's."""
+    moved = {**FACTS, "owner": "ann", "due_wall": 1_763_740_000, "was_wall": 1_763_732_800}
+    today, later = {**moved, "wall": 1_763_731_000}, {**moved, "wall": 1_763_640_000}
+    assert compose("deadline_extended", today).title == "box: deadline moved from 13:46 UTC to 15:46 UTC by ann"
+    assert (
+        compose("deadline_extended", later).title
+        == "box: deadline moved from 2025-11-21 13:46 UTC to 2025-11-21 15:46 UTC by ann"
+    )
+    back = {**FACTS, "wall": 1_763_731_000, "owner": "root", "ended": ["ann"], "due_wall": 1_763_743_000.0}
+    assert compose("deadline_extended", back).title == "box: deadline moved back to 16:36 UTC by root"
+
+
 @pytest.mark.parametrize(
     ("instance", "last"),
     [
