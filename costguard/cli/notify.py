@@ -27,6 +27,9 @@ FAILED = 1
 ENDED = "the worker ended without an answer, so it is unknown whether anything was sent: `sudo costguard notify test`"
 """Where it could not even start: a folder of costguard that this user may not read, or too little memory."""
 
+TAKEN = "Look whether the message is there: ok says that the service took it, not that anybody can read it."
+"""What a test proves of a channel beyond this machine: some take everything, and show it to nobody."""
+
 CLOSED = "only root or the agent's user may read the file with its addresses: `sudo costguard notify test`"
 """Why an ordinary user cannot test a channel, and what to do."""
 
@@ -89,6 +92,8 @@ def test(arguments: options.Arguments, *, wanted: tuple[str, ...], as_json: bool
         emit("notify-test", {"channels": [arrival._asdict() for arrival in arrivals], "recorded": kept})
     else:
         _show(arrivals)
+        if any(one.arrived and one.channel in effective["notify"]["channels"] for one in arrivals):
+            click.echo(TAKEN, err=True)
         if not kept:
             advice = "Is the disk full, or read-only?" if os.geteuid() == 0 else "Run it with sudo."
             where = effective["paths"]["state"]

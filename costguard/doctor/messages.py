@@ -175,11 +175,9 @@ def _tested(
         return note(f"{name}: this user may not see whether it was tested", "`sudo costguard doctor` sees it")
     still = _still_tested(urls, test) if test is not None and test.arrived else False
     if test is not None and still:
-        return ok(f"{name}: a test arrived on {date(test.at)}")
+        return ok(f"{name}: took a test on {date(test.at)}")
     if test is not None and still is None:
-        text = (
-            f"{name}: a test arrived on {date(test.at)}; doctor cannot tell whether its address is still the one tested"
-        )
+        text = f"{name}: took a test on {date(test.at)}; doctor cannot tell whether its address is still the one tested"
         return note(text, try_it)
     if last.taken is not None and (test is None or last.taken > test.at) and _older(urls, last.taken):
         # no proof: since then the configuration may have named another place

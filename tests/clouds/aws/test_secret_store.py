@@ -76,7 +76,7 @@ def test_the_installed_command_says_what_came_of_it(here: FakeMachine, tmp_path:
         "FAILED  denied  the secret denied cannot be read: AWS Secrets Manager in us-east-1: AWS denies it" in said[0]
     )
     assert 'urls = "secret:team"' in said[1]
-    assert "team: a test arrived" in said[2]
+    assert "team: took a test on" in said[2]
     assert CANARY not in "".join(said)
     assert not any(CANARY.encode() in each.read_bytes() for each in tmp_path.rglob("*") if each.is_file())
 

@@ -72,6 +72,13 @@ def test_each_channel_is_named_with_what_came_of_it(tmp_path: Path, at: str) -> 
     assert "s3cret" not in done.output
 
 
+def test_who_tests_a_channel_is_asked_to_look(tmp_path: Path, at: str) -> None:
+    """Some services take everything and show it to nobody; where none took the message there is nothing to look for."""
+    look = "Look whether the message is there: ok says that the service took it"
+    assert look in ask(tmp_path, configuration(tmp_path, team=f"{at}/open")).stderr
+    assert look not in ask(tmp_path, configuration(tmp_path, team=f"{at}/closed")).stderr
+
+
 FULL = """
 mount -t tmpfs -o size=64k,mode=700 none "$1/state" || exit 99
 shift
