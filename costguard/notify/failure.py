@@ -8,7 +8,7 @@ from typing import NamedTuple
 import requests
 
 from costguard.masking import mask
-from costguard.notify.exchange import PASSING, Exchange, causes
+from costguard.notify.exchange import PASSING, TUNNEL, Exchange, causes
 
 WORDS = {
     401: "it rejects these credentials",
@@ -58,6 +58,8 @@ PASSING_CODES = frozenset(
 REFUSED = re.compile(r"\b5\d\d\b")
 """In what a library logged of a server: a refusal that lasts. Source: RFC 5321, 4.2.1."""
 
+
+_OF_A_PROXY = re.compile(rf"{TUNNEL}: (\d{{3}})\b")
 
 MAY_HAVE_ARRIVED = "it may still have arrived"
 
@@ -188,5 +190,7 @@ def _refused(host: str, what: str, code: int, said: bytes | str, url: str, *, pi
 def _cause(error: BaseException) -> str:
     """The innermost reason, without the address that stands in the outer ones."""
     *_, inner = causes(error)
+    if proxy := _OF_A_PROXY.search(str(inner)):
+        return f"the proxy answers {proxy[1]}"
     said = getattr(inner, "verify_message", None) or getattr(inner, "strerror", None)
     return str(said) if said else type(inner).__name__

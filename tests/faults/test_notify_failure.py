@@ -122,6 +122,14 @@ def test_a_service_that_takes_everything_and_says_no_has_not_taken_it(tmp_path: 
     assert TOKEN not in printed
 
 
+def test_a_proxy_that_lets_nothing_through_is_named_as_the_cause(tmp_path: Path) -> None:
+    """With its answer: 407 wants a login, 403 a rule, 502 another proxy. The service was never asked."""
+    with Services(tmp_path, {}) as services:
+        answer, _ = tell(tmp_path, {"discord": DISCORD}, services.environment, seconds=8.0)
+    words = "Discord: discord.com could not be reached (the proxy answers 502) (check this machine's network and proxy)"
+    assert answer["failed"] == {"discord": words}
+
+
 def test_only_a_name_is_kept_of_what_a_service_says(tmp_path: Path) -> None:
     """What is no name, or a piece of the address, may be a secret that comes back."""
     said = ["word " * 40, "c4n4ry", 7, None, {"error": "nested_one"}, "xoxb"]
