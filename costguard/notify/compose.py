@@ -471,7 +471,7 @@ def _closed(facts: Facts) -> tuple[str, Lines]:
     known = off is not None and off > 0
     away = ""
     if known and stopped is not None and started is not None:
-        away = f"Off or starting from {clock(stopped, 0.0)} to {clock(started, 0.0)}."
+        away = f"It was off, or starting, from {clock(stopped, 0.0)} to {clock(started, 0.0)}."
     price = facts.number("price_per_hour")
     counted = saved / price * 3600.0 if saved and price else 0.0
     limited = _limited(counted, (off or 0.0) - counted)
@@ -845,7 +845,7 @@ def _price(facts: Facts) -> str:
     return f"Price (estimate): {known.hourly}." if known and facts.guarded.billed else ""
 
 
-_SAID = frozenset(("warning", "countdown", "unguarded", "acting", "held"))
+_SAID = frozenset(("warning", "countdown", "unguarded", "acting", "held", "would_act"))
 """Kinds without the agent's sentence: it would be out of date when people read it, or repeat what they say."""
 
 

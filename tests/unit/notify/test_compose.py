@@ -410,7 +410,7 @@ def test_what_comes_after_an_attempt() -> None:
         "currency": "EUR",
     }
     closed = compose("closed", {**FACTS, **off})
-    assert "Off or starting from 2023-11-14 22:13 UTC to 2023-11-15 06:13 UTC." in closed.body
+    assert "It was off, or starting, from 2023-11-14 22:13 UTC to 2023-11-15 06:13 UTC." in closed.body
     assert closed.title.endswith(", and saved about 262.16 EUR")
     assert "262.16" not in closed.body, "no sum is told twice"
     assert "Cost so far" in compose("reminder", {**FACTS, "done": "cannot", "money": 3}).body
@@ -706,6 +706,17 @@ def test_a_dry_run_says_what_live_mode_is_worth(action: str, saves: bool) -> Non
         "Live mode would save this for as long as nobody needs it (an estimate): 32.77 EUR an hour" in body
     ) is saves
     assert "32.77 EUR an hour" in body
+
+
+def test_a_dry_run_that_did_nothing_does_not_say_done() -> None:
+    """The agent's sentence begins with its phase, which is DONE: below *Nothing was done* that reads as the opposite."""
+    done = (
+        "DONE: all 4 GPUs quiet for 1h; DRY RUN: stop would have been carried out; watching resumes when work is seen."
+    )
+    text = compose("would_act", {**FACTS, "mode": "dry-run", "sentence": done})
+    assert "Nothing was done: mode is dry-run." in text.body
+    assert "DONE" not in text.body
+    assert done in compose("done", {**FACTS, "sentence": done}).body
 
 
 def test_an_extension_that_was_taken_back_tells_the_deadline_that_counts_again() -> None:
