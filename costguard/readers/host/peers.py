@@ -94,7 +94,7 @@ def _read(proc: str, pid: int) -> tuple[list[_End], set[int]]:
     rows = []
     for table in ("tcp", "tcp6"):
         try:
-            rows += [row.split(None, 10) for row in _table(f"{proc}/{pid}/net/{table}")]
+            rows += [row.split() for row in _table(f"{proc}/{pid}/net/{table}")]
         except FileNotFoundError:
             if table == "tcp":
                 raise

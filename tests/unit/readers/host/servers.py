@@ -4,6 +4,7 @@ import contextlib
 import select
 import socket
 import ssl
+import struct
 import threading
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -37,11 +38,13 @@ class Server:
         self._listener.close()
         self.hang_up()
 
-    def hang_up(self) -> None:
-        """End every connection."""
+    def hang_up(self, *, reset: bool = False) -> None:
+        """End every connection; ``reset``: as of a server that is killed while there is something to read."""
         for one in self._open:
             with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                if reset:
+                    one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                one.shutdown(socket.SHUT_RD if reset else socket.SHUT_RDWR)
             one.close()
         self._open.clear()
 

@@ -1,5 +1,6 @@
 """One page of a server on this machine: real sockets, virtual time. No look ever waits."""
 
+import contextlib
 import select
 import socket
 import ssl
@@ -160,15 +161,40 @@ def test_nobody_listens() -> None:
     assert error.value.refused
 
 
-def test_a_connection_is_kept_and_renewed(serve: Serve) -> None:
-    """One connection carries many answers; a server that has closed it meanwhile is connected to anew, unnoticed."""
+def test_a_server_too_busy_to_take_the_connection_gets_no_request_yet() -> None:
+    """The kernel goes on connecting; whether the caller refuses is asked once the connection stands."""
+    refused: list[str] = []
+
+    def refuse() -> str:
+        refused.append("asked")
+        return ""
+
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as busy, contextlib.ExitStack() as waiting:
+        for _ in range(3):  # so many that the kernel takes no more
+            one = waiting.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(busy.getsockname())
+        asking = Page("127.0.0.1", busy.getsockname()[1], "/", refuse=refuse)
+        asking.ask(NOW)
+        assert asking.look(NOW) is None
+        assert asking.look(NOW + 10.0) is None
+        with pytest.raises(PageError, match="does not answer"):
+            asking.look(NOW + 30.0)
+    assert refused == []
+
+
+@pytest.mark.parametrize("reset", [False, True])
+def test_a_connection_is_kept_and_renewed(serve: Serve, reset: bool) -> None:
+    """One connection carries many answers; a server that has closed or reset it meanwhile is connected to anew, unnoticed."""
     server = serve(page(b"ok"))
     one = Page("127.0.0.1", server.port, "/", keep=True)
     for second in range(3):
         assert asked(one, NOW + second).asked == NOW + second
     assert server.connections == 1
     assert b"Connection: keep-alive" in server.requests[0]
-    server.hang_up()
+    server.hang_up(reset=reset)
+    assert one._socket is not None
+    select.select([one._socket], [], [], WITHIN)  # until its end has come
     assert asked(one).status == 200
     assert server.connections == 2
 
