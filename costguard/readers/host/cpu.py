@@ -47,7 +47,7 @@ class Cpu:
     def _measure(self, now: float, *, may_begin: bool) -> None:
         began, self._looked = max(self._looked, now - LONGEST), now
         try:
-            fields = read(self._path, _LINE).split(b"\n", 1)[0].split()[1:]
+            fields = read(self._path, _LINE).partition(b"\n")[0].split()[1:]
             used = sum(int(fields[number]) for number in _BUSY) * self._tick
         except (OSError, ValueError, IndexError) as error:
             why = error.strerror if isinstance(error, OSError) else "an unexpected form"

@@ -7,7 +7,7 @@ that arrive over the network are not counted for a process, but those that it wr
 import os
 from collections.abc import Iterable
 
-from costguard.readers.host.processes import Processes
+from costguard.readers.host.processes import KERNEL, Processes
 from costguard.readers.host.sense import SensePaths
 from costguard.readers.host.text import PAGE_BYTES, printable, read
 from costguard.readers.host.users import Users
@@ -53,11 +53,11 @@ class Culprit:
 
     def _moved(self, field: bytes, processes: Processes) -> dict[int, int]:
         found = {}
-        youngest = sorted((one for one in processes.all() if one.parent != 2), key=lambda one: -one.start)
+        youngest = sorted((one for one in processes.all() if one.parent != KERNEL), key=lambda one: -one.start)
         for process in youngest[:PROCESSES_READ]:
             try:
                 table = read(f"{self._proc}/{process.pid}/io", PAGE_BYTES)
-                found[process.pid] = int(table[table.index(field) + len(field) :].split(b"\n", 1)[0])
+                found[process.pid] = int(table[table.index(field) + len(field) :].partition(b"\n")[0])
             except (OSError, ValueError):  # it has ended, or is not for this user
                 continue
         return found

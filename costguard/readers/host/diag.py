@@ -3,6 +3,7 @@
 Sources: sock_diag(7); Linux, include/uapi/linux/inet_diag.h and net/ipv4/inet_diag.c (the little program that selects sockets).
 """
 
+import errno
 from struct import Struct
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -63,14 +64,14 @@ def ask(diag: "socket", family: int, *states: int, far: bool = False, counted: b
             if kind == _DONE:
                 return found
             if kind == _ERROR or length < _MESSAGE_BYTES or at + length > len(data):
-                raise OSError(0, "the kernel does not list sockets")
+                raise OSError(errno.EPROTO, "the kernel does not list sockets")
             port, other_port = _PORTS.unpack_from(data, at + 20)
             one, other = data[at + 24 : at + 24 + width], data[at + 40 : at + 40 + width]
             uid, inode = _OWNER.unpack_from(data, at + 80)
             moved = _moved(data, at + _MESSAGE_BYTES, at + length) if counted else 0
             found.append(Socket(data[at + 17], one, port, other, other_port, uid, inode, moved))
             at += (length + 3) & ~3
-    raise OSError(0, "the kernel lists too many sockets")
+    raise OSError(errno.EPROTO, "the kernel lists too many sockets")
 
 
 def _moved(data: bytes, at: int, end: int) -> int:
@@ -80,4 +81,4 @@ def _moved(data: bytes, at: int, end: int) -> int:
         if kind == _INFO and length >= 4 + _RECEIVED + 8:
             return int(sum(_COUNTED.unpack_from(data, at + 4 + _ACKED)))
         at += max(4, (length + 3) & ~3)
-    raise OSError(0, "the kernel does not count what sockets move")
+    raise OSError(errno.EPROTO, "the kernel does not count what sockets move")

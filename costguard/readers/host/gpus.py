@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from costguard.monitors import MONITORS
 from costguard.readers.host.opened import COST, opened
-from costguard.readers.host.processes import Process, Processes
+from costguard.readers.host.processes import KERNEL, Process, Processes
 from costguard.readers.host.sense import NEVER, SensePaths
 
 WATCHERS = (
@@ -40,9 +40,6 @@ BORN = 4.0
 
 HELD_SECONDS = 30.0
 """Seconds between two looks at whether a process still holds a GPU."""
-
-KERNEL = 2
-"""The parent of the kernel's threads."""
 
 _DEVICE, _COMPUTE, _CONTROL = "/dev/nvidia", "/dev/nvidia-uvm", "/dev/nvidiactl"
 
@@ -128,21 +125,19 @@ class GpuHolders:
 
     def _inspect(self, process: Process, now: float) -> int:
         """Look through what a process has open; how many files that were."""
-        holds = computes = controls = False
-        links = 0
+        targets: list[str] = []
         try:
-            few = 0 < os.stat(f"{self._proc}/{process.pid}/fd").st_size <= FEW
-            for _, target in () if few else opened(self._proc, process.pid):
-                links += 1
-                if target.startswith(_DEVICE):
-                    holds = holds or target[len(_DEVICE) : len(_DEVICE) + 1].isdigit()
-                    computes = computes or target.startswith(_COMPUTE)
-                    controls = controls or target.startswith(_CONTROL)
+            if not 0 < os.stat(f"{self._proc}/{process.pid}/fd").st_size <= FEW:
+                targets = [target for _, target in opened(self._proc, process.pid)]
         except PermissionError:
             self.hidden = True
         except OSError:  # it has ended
             self._held.pop(process.pid, None)
-            return 1
+            return COST
+        devices = [target for target in targets if target.startswith(_DEVICE)]
+        holds = any(target.removeprefix(_DEVICE)[:1].isdigit() for target in devices)
+        computes = any(target.startswith(_COMPUTE) for target in devices)
+        controls = any(target.startswith(_CONTROL) for target in devices)
         if holds:
             self._held[process.pid] = DeviceHolder(process, computes or not controls, process.name.startswith(WATCHERS))
         else:
@@ -150,4 +145,4 @@ class GpuHolders:
         age = max(0.0, now - process.began)
         wait = HELD_SECONDS if holds else min(LONGEST, max(YOUNGEST, age))
         heappush(self._due.setdefault(process.uid, []), (now + wait, -process.start, process))
-        return links + COST
+        return len(targets) + COST

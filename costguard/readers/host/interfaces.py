@@ -56,7 +56,7 @@ class Interfaces:
         return found
 
     def read_again(self) -> list[int] | None:
-        """The same numbers, in the same order, received and sent by turns; None when there may be other interfaces. Raises OSError.
+        """The same numbers, in the same order, received and sent by turns; None when there may be other interfaces. Raises OSError and ValueError.
 
         As long as there are as many rows, and those that count among them, nobody looks at the names of the others.
         """
@@ -65,9 +65,9 @@ class Interfaces:
             return None
         found = []
         for mark in self._marks:
-            begin = table.find(mark)
+            begin = table.index(mark)
             fields = table[begin + len(mark) : begin + _ROW].split(None, _SENT + 1)
-            if begin < 0 or len(fields) <= _SENT:
+            if len(fields) <= _SENT:
                 return None
             found += [int(fields[_RECEIVED]), int(fields[_SENT])]
         return found

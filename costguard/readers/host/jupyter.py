@@ -13,7 +13,7 @@ from costguard.readers.host.errand import all_left, collect
 from costguard.readers.host.kernels import Kernel, Kernels, shown
 from costguard.readers.host.page import RESTS_SECONDS
 from costguard.readers.host.processes import Processes
-from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Moment, SensePaths, Sight
+from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Moment, SensePaths, Sight, all_unknown
 from costguard.readers.host.text import PAGE_BYTES, read
 from costguard.readers.host.users import Users
 
@@ -34,8 +34,6 @@ CPU_SHARE = 0.05
 
 NO_KERNEL = Sight(seen="no kernel runs")
 """Most machines, in every look."""
-
-_UNKNOWN = 400  # characters
 
 
 class Jupyter:
@@ -85,10 +83,8 @@ class Jupyter:
                 self._judge_by_cpu(now.boot, others, owner, used)
         self._used = used
         self._active = {who: one for who, one in self._active.items() if self._lasts(one, now.boot)}
-        if len(troubles) > 1:
-            troubles.discard(NOT_YET)
         seen = "" if self._active else "no kernel is busy" if kernels else NO_KERNEL.seen
-        return Sight(tuple(self._active.values()), "; ".join(sorted(troubles))[:_UNKNOWN], seen)
+        return Sight(tuple(self._active.values()), all_unknown(troubles), seen)
 
     def filenos(self) -> list[int]:
         """What to wait for if anybody wants to: `go_on` may have something to do then."""

@@ -79,7 +79,7 @@ class KernelServer:
 
     def filenos(self) -> list[int]:
         """What to wait for until it is known for the first time; later an answer has the time until the next look."""
-        found = [self._errand.fileno() if self._errand else -1]
+        found = [] if self._errand is None else [self._errand.fileno()]
         if self._page is not None and self.listed is None:
             found.append(self._page.fileno())
         return [fd for fd in found if fd >= 0]

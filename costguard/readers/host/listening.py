@@ -133,10 +133,16 @@ def _read(path: str) -> list[Listener]:
             fields = line.split()
             if len(fields) < 10 or int(fields[3], 16) != diag.LISTENS:  # listening ones stand first
                 break
-            host, _, port = fields[1].partition(":")
-            words = [int(host[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(host), 8)]
-            found.append(Listener(_reached(b"".join(words)), int(port, 16), int(fields[7]), int(fields[9])))
+            address, port = end_of(fields[1])
+            found.append(Listener(_reached(address), port, int(fields[7]), int(fields[9])))
     return found
+
+
+def end_of(text: str) -> tuple[bytes, int]:
+    """Address and port of one end of a connection, as the kernel's tables write it. Raises ValueError."""
+    host, _, port = text.partition(":")
+    words = [int(host[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(host), 8)]
+    return b"".join(words), int(port, 16)
 
 
 def _reached(address: bytes) -> str:

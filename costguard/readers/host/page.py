@@ -182,7 +182,6 @@ class Page:
         self._used = self._sent = False
         family = socket.AF_INET6 if ":" in self._address else socket.AF_INET
         self._socket = make_socket(family, socket.SOCK_STREAM, proc=self._proc, beside=self._beside)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             self._socket.connect((self._address, self._port))
         except BlockingIOError:  # under way

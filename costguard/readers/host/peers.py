@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from costguard.readers.host import diag
-from costguard.readers.host.listening import netlink_socket
+from costguard.readers.host.listening import end_of, netlink_socket
 from costguard.readers.host.text import read
 
 _ESTABLISHED, _LISTENS = b"01", b"0A"
@@ -109,9 +109,8 @@ def _table(path: str) -> Iterable[bytes]:
 
 def _end(text: bytes) -> tuple[int, int]:
     """Address and port of one end."""
-    host, _, port = text.partition(b":")
-    words = [int(host[at : at + 8], 16).to_bytes(4, sys.byteorder) for at in range(0, len(host), 8)]
-    return _number(b"".join(words)), int(port, 16)
+    address, port = end_of(text.decode(errors="replace"))
+    return _number(address), port
 
 
 def _number(address: bytes) -> int:

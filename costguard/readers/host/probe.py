@@ -94,7 +94,7 @@ class Probe:
         code: int = found.get("code", 0)
         number: Any = found.get("number")
         if found.get("error"):
-            self._say_unknown(str(found["error"])[:300])
+            self._say_unknown(str(found["error"]))
             return
         if code < 0:
             self._say_unknown(f"died of signal {-code}")

@@ -131,7 +131,7 @@ def _start(program: str, argv: tuple[str, ...], account: Account | None) -> tupl
                 os.dup2(given, wanted)
             os.execve(program, argv, {**os.environ, **(account.variables if account else {})})  # noqa: S606 - the owner's program, without a shell
         except OSError as error:
-            os.write(failure, b"%d" % (error.errno or 0))
+            os.write(failure, str(error.errno).encode())
         finally:
             os._exit(_NOT_STARTED)
     for descriptor in (end, failure, nowhere):

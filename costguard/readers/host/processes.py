@@ -36,6 +36,9 @@ TURN_SECONDS, IN_TURN = 80.0, 8
 """After which older ones are read again, and how many: each of a hundred within 17 minutes. Several at once cost hardly more than
 one, as they find the processor's caches warm."""
 
+KERNEL = 2
+"""The first of the kernel's threads, and the parent of all others."""
+
 NAME_LENGTH = 15
 """Characters of a name that the kernel keeps."""
 
@@ -180,7 +183,7 @@ class Processes:
         if before == self._last == self._tried:
             return ()
         self._tried = before
-        return range(max(1, before - _OVERLAP), self._last + 1)
+        return range(before - _OVERLAP, self._last + 1)
 
     def _there(self, numbers: Iterable[int]) -> list[int] | None:
         """The new ones behind which somebody lives: the fewest where programs come and go. None when they are many."""
@@ -313,4 +316,4 @@ def runs_still(proc: str, process: Process) -> bool:
 
 def _is_kernels(process: Process) -> bool:
     """Whether it is a thread of the kernel, which never becomes anything else."""
-    return process.pid == 2 or process.parent == 2
+    return KERNEL in (process.pid, process.parent)

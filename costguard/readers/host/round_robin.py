@@ -14,4 +14,4 @@ def round_robin(found: Iterable[One], user: Callable[[One], int]) -> list[One]:
         uid = user(one)
         taken[uid] = place = taken.get(uid, 0) + 1
         places.append((place, len(places), one))
-    return [one for _, _, one in sorted(places, key=lambda at: at[:2])]
+    return [one for _, _, one in sorted(places)]

@@ -5,6 +5,7 @@ not go, a home directory that root may not read can be read, and one that hangs,
 Sources: jupyter_core.paths (``jupyter_runtime_dir``), jupyter_server (``server_info``), pid_namespaces(7).
 """
 
+import errno
 import json
 import os
 import stat
@@ -14,11 +15,11 @@ from typing import Any, NamedTuple
 from costguard.parent import end_with_parent
 from costguard.process.worker import serve
 from costguard.readers.host.errand_jobs import RuntimeFound, RuntimeJob
+from costguard.readers.host.text import read
 
 NAMES = ("jpserver", "nbserver")
 """Of a server, and of the notebook before version 7."""
 
-FILE_BYTES = 1 << 16
 ENVIRONMENT_BYTES = 1 << 18
 
 
@@ -79,8 +80,7 @@ def _server(proc: str, pid: int) -> Server:
         inner = next((line.split()[-1] for line in file if line.startswith("NSpid:")), str(pid))
     root = os.open(f"{proc}/{pid}/root", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        with open(f"{proc}/{pid}/environ", "rb", buffering=0) as raw:
-            given = raw.read(ENVIRONMENT_BYTES).decode(errors="surrogateescape").split("\0")
+        given = read(f"{proc}/{pid}/environ", ENVIRONMENT_BYTES).decode(errors="surrogateescape").split("\0")
     except OSError:
         given = []
     return Server(pid, inner, root, {name: value for name, _, value in (entry.partition("=") for entry in given)})
@@ -103,9 +103,8 @@ def _read(root: int, path: str, uid: int) -> str:
     try:
         status = os.fstat(named)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != uid:
-            raise OSError(0, "it is not a file of that user")
-        with open(f"/proc/self/fd/{named}", "rb", buffering=0) as file:
-            return file.read(FILE_BYTES).decode(errors="replace")
+            raise OSError(errno.EINVAL, "it is not a file of that user")
+        return read(f"/proc/self/fd/{named}").decode(errors="replace")
     finally:
         os.close(named)
 

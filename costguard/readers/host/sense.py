@@ -81,3 +81,10 @@ NEVER = float("inf")
 
 NOT_YET = "not yet seen"
 """Unknown of a sense that compares two looks, after its first one."""
+
+_UNKNOWN = 400  # characters
+
+
+def all_unknown(troubles: set[str]) -> str:
+    """What is unknown, in words; that something was not seen yet goes without saying where there is more."""
+    return "; ".join(sorted(troubles - {NOT_YET} or troubles))[:_UNKNOWN]

@@ -14,7 +14,7 @@ from costguard.readers.host.listening import Listener, listeners, network
 from costguard.readers.host.opened import SECONDS, opened, sockets_of
 from costguard.readers.host.page import RESTS_SECONDS, is_loopback
 from costguard.readers.host.processes import Process, Processes
-from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight
+from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight, all_unknown
 from costguard.readers.host.users import Users
 
 if TYPE_CHECKING:
@@ -42,8 +42,6 @@ NO_SERVER = Sight(seen="no inference server runs")
 
 AGAIN_SECONDS = 60.0
 """Between two looks at whether a process that listens on a usual port holds a GPU."""
-
-_UNKNOWN = 400  # characters
 
 
 class _PageAddress(NamedTuple):
@@ -119,9 +117,7 @@ class Serving:
         self._keep(troubles)
         self._ask(now.boot, troubles)
         self._lapse(now.boot)
-        if len(troubles) > 1:
-            troubles.discard(NOT_YET)
-        unknown = "; ".join(sorted(troubles))[:_UNKNOWN]
+        unknown = all_unknown(troubles)
         quiet = "no inference server has requests" if self._pages or self._named else NO_SERVER.seen
         return Sight(tuple(self._active.values()), unknown, "" if self._active else quiet)
 

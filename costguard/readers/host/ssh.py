@@ -150,7 +150,8 @@ class Ssh:
         self._editors: dict[
             int, tuple[Process, str, bool]
         ] = {}  # by process: which editor, and whether its extension host
-        self._edition, self._looked = -1, False
+        self._edition: int | None = None  # of no look yet
+        self._looked = False
         self._hidden: set[int] = set()  # processes that are not for this user to see
         self._alone: dict[
             int, tuple[Process, bool]
@@ -211,10 +212,12 @@ class Ssh:
 
     def _next(self, groups: list[_Group]) -> list[_Group]:
         """Whose processes are measured in this look: one of each group, then another one of each, and so on."""
-        first = self._first = self._first % max(1, len(groups))
+        if not groups:
+            return []
+        first = self._first = self._first % len(groups)
         self._first += READS
         found: list[_Group] = []
-        deepest = max([len(group.meters) for group in groups], default=0)
+        deepest = max([len(group.meters) for group in groups])
         for depth in range(min(READS, deepest)):
             found += [group for group in (*groups[first:], *groups[:first]) if len(group.meters) > depth]
         return found[:READS]

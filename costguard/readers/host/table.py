@@ -16,15 +16,15 @@ class FirstReadable:
 
     def __init__(self, *paths: str, limit: int = FILE_BYTES) -> None:
         self._paths, self._limit = paths, limit
-        self._open = -1
+        self._open: int | None = None
 
     def read(self) -> bytes:
         """The file as it is now. Raises OSError."""
-        if self._open >= 0:
+        if self._open is not None:
             try:
                 data = os.pread(self._open, min(PIECE, self._limit), 0)
                 if data:
-                    return data if len(data) < LAST_BYTES else self._rest(data)
+                    return data if len(data) < LAST_BYTES else self._rest(self._open, data)
             except OSError:  # what it was about is gone; perhaps there is another one
                 pass
             self.close()
@@ -32,14 +32,14 @@ class FirstReadable:
 
     def close(self) -> None:
         """Let it go."""
-        if self._open >= 0:
+        if self._open is not None:
             os.close(self._open)
-            self._open = -1
+            self._open = None
 
-    def _rest(self, found: bytes) -> bytes:
+    def _rest(self, descriptor: int, found: bytes) -> bytes:
         data = found
         while len(data) >= LAST_BYTES and len(found) < self._limit:
-            data = os.pread(self._open, min(PIECE, self._limit - len(found)), len(found))
+            data = os.pread(descriptor, min(PIECE, self._limit - len(found)), len(found))
             found += data
         return found
 

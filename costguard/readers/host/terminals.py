@@ -27,6 +27,8 @@ _SHELLS = frozenset(("bash", "zsh", "fish", "sh", "dash", "ksh", "tcsh", "csh"))
 _WITH_VALUE = frozenset((b"--init-file", b"--rcfile", b"-o", b"+o", b"-O", b"+O"))
 """Options of shells that take the argument after them."""
 
+_NO_PROCESS = 0, 0  # whose terminal it is, and since when it runs
+
 _DESCRIPTORS = ("0", "255", "2", "1")  # of a session's first process; 255: where bash keeps its terminal
 
 
@@ -62,7 +64,7 @@ class Terminals:
         self._names = Users(place)
         self._known: dict[tuple[int, int, int], _Terminal] | None = None  # by process, its start, and device
         self._looked = 0.0
-        self._here = 0  # the file system of this machine's own pseudo terminals, 0 before it was looked at
+        self._here: int | None = None  # the file system of this machine's own pseudo terminals
         self._edition: int | None = None  # of no look yet
         self._sessions: dict[int, Process] = {}  # the first process of each that has a terminal
         self._watched: list[tuple[str, _Marks]] | None = None  # every terminal as it was; None where that is not all
@@ -76,7 +78,7 @@ class Terminals:
             self._sort(processes)
         elif self._nothing_happened(now):
             return self._sight
-        if not self._sessions and not processes.unknown and self._here:
+        if not self._sessions and not processes.unknown and self._here is not None:
             self._known, self._looked = {}, now.boot
             self.rests_until = NEVER
             return NO_TERMINAL
@@ -131,7 +133,7 @@ class Terminals:
         for path, device_seen in self._devices() if processes.unknown else ():
             if any(_device_number(terminal) == device_seen.st_rdev for terminal in told):
                 continue
-            key = (0, 0, device_seen.st_rdev)
+            key = (*_NO_PROCESS, device_seen.st_rdev)
             found[key] = self._follow(key, device_seen, None, now)
             self._note(active, found[key], device_seen, None, now, path)
         self._known, self._looked = found, now.boot

@@ -7,7 +7,7 @@ pages: what was written and has not reached the disk yet).
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from costguard.readers.host.culprit import Culprit
 from costguard.readers.host.fabric import Fabric
@@ -20,8 +20,6 @@ from costguard.readers.host.table import FirstReadable
 from costguard.readers.host.text import amount, duration
 from costguard.readers.host.upkeep import Upkeep
 from costguard.readers.host.users import Users
-
-_Rates = tuple[float | None, float | None]  # over the whole time, and the lowest one of a part of it
 
 _WHAT = {
     "received": ("the network", "received more than"),
@@ -36,6 +34,13 @@ _VMSTAT_HEAD_BYTES = 3000
 
 QUIET = Sight(seen="network and disks are quiet")
 """Most looks."""
+
+
+class _Rates(NamedTuple):
+    """Of one kind: over the whole time, and the lowest one of a part of it; None while unknown."""
+
+    rate: float | None = None
+    least: float | None = None
 
 
 class Traffic:
@@ -110,10 +115,10 @@ class Traffic:
         may_begin = not self._upkeep.runs(processes, now) and not moment.saving
         troubles: list[str] = []
         self._numbers = []
-        rates: dict[str, _Rates] = {"fabric": self._fabric.look(now)}
+        rates: dict[str, _Rates] = {"fabric": _Rates(*self._fabric.look(now))}
         rates |= self._network(now, troubles) | self._disks(now, troubles)
         self._unknown = "; ".join(troubles)
-        if not troubles and (rates["received"][0] is None or rates["read"][0] is None):
+        if not troubles and (rates["received"].rate is None or rates["read"].rate is None):
             self._unknown = NOT_YET
         begun, resting = [], True
         for kind, level in self._levels.items():
@@ -133,7 +138,7 @@ class Traffic:
         if not (begun or self._culprit.noted):
             return
         for kind in self._culprit.noted:
-            self._names[kind] = self._culprit.found(kind, rates[kind][0] or 0.0, now, processes)
+            self._names[kind] = self._culprit.found(kind, rates[kind].rate or 0.0, now, processes)
         self._culprit.watch(begun, now, processes)
 
     def _network(self, now: float, troubles: list[str]) -> dict[str, _Rates]:
@@ -141,7 +146,7 @@ class Traffic:
             moved = self._interfaces.read()
         except (OSError, ValueError) as error:
             troubles.append(f"the network cannot be seen ({_why(error)})")
-            return {"received": (None, None), "sent": (None, None)}
+            return {"received": _Rates(), "sent": _Rates()}
         if list(moved) != list(self._cards):
             self._cards = {name: self._cards.get(name) or (Counter(), Counter()) for name in moved}
         self._numbers += [number for both in moved.values() for number in both]
@@ -149,9 +154,7 @@ class Traffic:
         for place, kind in enumerate(("received", "sent")):
             counters = [self._cards[name][place] for name in moved]
             rates = [counter.rate(moved[name][place], now) for name, counter in zip(moved, counters, strict=True)]
-            one = len(counters) == 1
-            least = counters[0].least if one else _sum([counter.least for counter in counters])
-            found[kind] = (rates[0] if one else _sum(rates)), least
+            found[kind] = _Rates(_sum(rates), _sum([counter.least for counter in counters]))
         return found
 
     def _disks(self, now: float, troubles: list[str]) -> dict[str, _Rates]:
@@ -159,14 +162,14 @@ class Traffic:
             read_in, out, dirty = self._disk_counters()
         except (OSError, ValueError) as error:
             troubles.append(f"the disks cannot be seen ({_why(error)})")
-            return {"read": (None, None), "written": (None, None)}
+            return {"read": _Rates(), "written": _Rates()}
         self._numbers += [read_in, out, dirty]
         # what is written lies in memory first, and what goes round the memory is never dirty there
         written = [rate for rate in (self._dirty.rate(dirty, now), self._out.rate(out, now)) if rate is not None]
         least = [rate for rate in (self._dirty.least, self._out.least) if rate is not None]
         return {
-            "read": (self._read.rate(read_in, now), self._read.least),
-            "written": (max(written, default=None), max(least, default=None)),
+            "read": _Rates(self._read.rate(read_in, now), self._read.least),
+            "written": _Rates(max(written, default=None), max(least, default=None)),
         }
 
     def _disk_counters(self) -> tuple[int, int, int]:
@@ -202,11 +205,10 @@ def _sum(rates: list[float | None]) -> float | None:
 
 def _value(table: bytes, name: bytes) -> int:
     """One line of a table of names and numbers. Raises ValueError."""
-    begin = table.find(b"\n" + name + b" ")
-    end = table.find(b"\n", begin + 1)
-    if begin < 0 or end < 0:  # it is not there, or not all of it
+    number, end, _ = table.partition(b"\n%s " % name)[2].partition(b"\n")
+    if not end:  # it is not there, or not all of it
         raise ValueError(f"no {name.decode()}")
-    return int(table[begin + len(name) + 2 : end])
+    return int(number)
 
 
 def _why(error: Exception) -> str:

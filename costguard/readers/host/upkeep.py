@@ -27,7 +27,7 @@ class Upkeep:
     def __init__(self, more: Iterable[str], place: SensePaths) -> None:
         self._proc = place.proc
         self._more = tuple(more)
-        self._edition = -1
+        self._edition: int | None = None  # of no look yet
         self._running: list[Process] = []
 
     def runs(self, processes: Processes, now: float) -> bool:

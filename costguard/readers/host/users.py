@@ -1,6 +1,7 @@
 """Names of users, without asking a directory service: that may take long, and this process must never wait."""
 
 from costguard.readers.host.sense import SensePaths
+from costguard.readers.host.text import read
 
 _PASSWD_BYTES = 1 << 20
 
@@ -35,7 +36,6 @@ class Users:
 
 def _lines(path: str) -> list[str]:
     try:
-        with open(path, "rb", buffering=0) as file:
-            return file.read(_PASSWD_BYTES).decode(errors="replace").splitlines()
+        return read(path, _PASSWD_BYTES).decode(errors="replace").splitlines()
     except OSError:
         return []

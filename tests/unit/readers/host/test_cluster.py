@@ -276,10 +276,13 @@ def test_infiniband_that_moves_data_counts(world: World) -> None:
     file = "sys/class/infiniband/mlx5_0/ports/1/counters/port_rcv_data"
     world.tree.write(file, "100\n")
     assert not world.step(12).active
+    began = world.tree.now
     for turn in range(9):
         world.tree.write(file, f"{100 + turn * 1_000_000}\n")
         sight = world.step()
-    assert [(one.who, one.what) for one in sight.active] == [("InfiniBand", "moved data")]
+    (one,) = sight.active
+    assert (one.who, one.what) == ("InfiniBand", "moved data")
+    assert began <= one.since < one.last <= world.tree.now
     assert not world.step(40).active
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from costguard.readers.host.errand import Errand
 from costguard.readers.host.errand_jobs import RuntimeFound, RuntimeJob
-from costguard.readers.host.jupyter import ACTIVE, SERVERS_OF_A_USER, Jupyter
+from costguard.readers.host.jupyter import ACTIVE, FOUND_AT_ONCE, SERVERS_OF_A_USER, Jupyter
 from costguard.readers.host.kernel_server import FIRST_PAUSE, LONGEST_PAUSE, listed_in
 from costguard.readers.host.page import Fetched, PageError
 from costguard.readers.host.processes import Processes
@@ -361,6 +361,21 @@ def test_a_user_cannot_hide_another_ones_notebook(world: World, start: Make) -> 
     assert len(sight.active) == (1 if ROOT else 0)
 
 
+def test_the_servers_of_a_crowd_are_found_a_few_at_each_look(world: World) -> None:
+    """For each a process is started: as many as may be at once, and no more."""
+    for pid in range(4000, 4006):
+        alone(world, 0, pid=pid)
+        (above := world.proc / str(pid + 1000)).mkdir()
+        (above / "stat").write_text(f"{pid + 1000} (jupyter) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0 0")
+        stat = world.proc / str(pid) / "stat"
+        stat.write_text(stat.read_text().replace(" S 1 1 1", f" S {pid + 1000} 1 1"))
+    world.processes.look(world.now)
+    world.sense.look(Moment(world.now, 0.0), world.processes)
+    assert len(world.sense.filenos()) == FOUND_AT_ONCE
+    world.sense.look(Moment(world.now + 1.0, 0.0), world.processes)
+    assert sum(server.looked or bool(server.filenos()) for server in world.sense._servers.values()) == 6
+
+
 # ---- kernels without a server ------------------------------------------------------------------
 
 
@@ -579,6 +594,14 @@ def test_tricks_with_the_path(tmp_path: Path) -> None:
     runtime_file(tmp_path)
     if os.geteuid() != 0:
         assert "it is not a file of that user" in find(other).error
+
+
+@pytest.mark.skipif(not ROOT, reason="only root's agent becomes another user")
+def test_nothing_is_read_that_the_servers_user_could_not_reach(world: World, start: Make, short_path: Path) -> None:
+    """Nor what root's group alone may: its groups are given up, too."""
+    start().kernel("python3", "busy")
+    short_path.chmod(0o710)
+    assert world.looks(2).unknown.endswith("its runtime file cannot be read (Permission denied)")
 
 
 def test_where_a_server_writes_its_file() -> None:

@@ -380,7 +380,7 @@ def test_it_is_found_in_the_path_or_by_its_own(tmp_path: Path, monkeypatch: pyte
 
 def test_it_begins_at_the_root_in_a_group_of_its_own() -> None:
     """Without a core, and with a pipe that ends it: whatever the agent has made of these for itself."""
-    script = 'test "$(pwd)" = / && test "$(ulimit -c)" = 0 && set -- $(cat /proc/$$/stat) && test $5 = $$ && exit 2'
+    script = 'test "$(pwd)" = / && test "$(ulimit -S -c) $(ulimit -H -c)" = "0 0" && set -- $(cat /proc/$$/stat) && test $5 = $$ && exit 2'
     assert World(*shell(script)).found().active
     ignored = "grep -q '^SigIgn:[[:space:]]*0*$' /proc/self/status && exit 2"
     assert World(*shell(ignored)).found().active

@@ -112,6 +112,32 @@ def test_it_looks_between_while_nothing_is_asked(tmp_path: Path) -> None:
     assert said == []
 
 
+def test_another_question_goes_on_in_the_rhythm_of_the_one_before(tmp_path: Path) -> None:
+    """What it asks for is due no sooner; one without a rhythm is answered at once."""
+    source, end = os.pipe()
+    looked: list[float] = []
+
+    class Looks(Scripted):
+        def look(self, at: Moment, processes: Processes) -> Sight:
+            looked.append(at.boot)
+            if len(looked) == 1:
+                os.write(end, b'{"read":2,"every":0.2,"until":1e9}\n')
+            elif len(looked) == 2:
+                os.write(end, b'{"read":3}\n')
+            else:
+                os.close(end)
+            return Sight(seen=str(len(looked)))
+
+    senses = ActiveSenses(world(tmp_path))
+    senses._add("terminals", Looks())
+    os.write(end, b'{"read":1,"every":0.2,"until":1e9}\n')
+    said: list[bytes] = []
+    serve(senses, Questions(source), said.append)
+    os.close(source)
+    assert [json.loads(line)["read"] for line in said] == [1, 2, 3]
+    assert looked[1] - looked[0] >= 0.2
+
+
 def test_a_sense_that_this_version_does_not_have_is_unknown(tmp_path: Path) -> None:
     """Never quiet."""
     senses = ActiveSenses(world(tmp_path)._replace(senses={"telepathy": {}}))
@@ -127,11 +153,13 @@ def test_what_only_goes_on_is_not_news(tmp_path: Path) -> None:
         Sight((one,)),
         Sight((one._replace(last=9.0),)),
         Sight((one._replace(what="opened it"),)),
+        Sight((one._replace(what="opened it", lets_go="its end"),)),
+        Sight((one._replace(what="opened it", lets_go="its end", user="bob"),)),
         Sight(unknown="x"),
         Sight(),
     ]
     senses._add("terminals", Scripted(*seen))
-    assert [senses.look(now()) for _ in seen] == [True, False, True, True, True]
+    assert [senses.look(now()) for _ in seen] == [True, False, True, True, True, True, True]
 
 
 def test_a_crowd_is_told_as_one(tmp_path: Path) -> None:
@@ -147,6 +175,19 @@ def test_a_crowd_is_told_as_one(tmp_path: Path) -> None:
     assert len(rows) == ACTIVITIES_TOLD + 1
     assert rows[-1][:4] == ["83 more", "are active", 104.0 - 99.0, 104.0]
     assert len(json.dumps(rows)) < 10_000
+
+
+@pytest.mark.parametrize("more", [0, 1, 2])
+def test_those_beyond_the_first_are_counted(tmp_path: Path, more: int) -> None:
+    """Each, from the first of them on."""
+    senses = ActiveSenses(world(tmp_path))
+    crowd = tuple(
+        Activity(f"user{number}", "typed", 5.0, 6.0 + number, "rest") for number in range(ACTIVITIES_TOLD + more)
+    )
+    senses._add("terminals", Scripted(Sight(crowd)))
+    senses.look(now())
+    told = [row[0] for row in senses.rows()["terminals"][0]]
+    assert told == [one.who for one in crowd[:ACTIVITIES_TOLD]] + ([f"{more} more"] if more else [])
 
 
 @contextmanager

@@ -723,6 +723,8 @@ def test_a_named_page_is_not_asked_twice(tmp_path: Path, serve: Serve) -> None:
         ("http://127.0.0.2:8000", ("127.0.0.2", 8000, "/metrics")),
         ("http://[::1]:9000/m?x=1", ("::1", 9000, "/m?x=1")),
         ("http://127.0.0.1/metrics", ("127.0.0.1", 80, "/metrics")),
+        ("http://127.0.0.1:1/metrics", ("127.0.0.1", 1, "/metrics")),
+        ("http://127.0.0.1:65535/metrics", ("127.0.0.1", 65535, "/metrics")),
         ("http://[::1]/metrics", ("::1", 80, "/metrics")),
     ],
 )
@@ -735,7 +737,7 @@ def test_addresses_of_pages(url: str, found: tuple[str, int, str]) -> None:
     "url",
     [
         "https://127.0.0.1:8000/metrics", "http://10.0.0.7:8000/metrics", "http://example.org/metrics", "127.0.0.1:8000", "",
-        "http://127.0.0.1:99999/", "http://127.0.0.1:x/", "http://127.0.0.1:8000/a b", "http://127.0.0.1:8000/\r\nX: y",
+        "http://127.0.0.1:65536/", "http://127.0.0.1:0/", "http://127.0.0.1:x/", "http://127.0.0.1:8000/a b", "http://127.0.0.1:8000/\r\nX: y",
         "http://user@127.0.0.1:8000/", "http://169.254.169.254/latest",
     ],
 )  # fmt: skip

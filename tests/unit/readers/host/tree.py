@@ -60,7 +60,7 @@ class Tree:
         """A process. ``start`` and ``cpu`` in seconds; ``io``: bytes that it has read and written."""
         folder = self.proc / str(pid)
         folder.mkdir(exist_ok=True)
-        ticks = f"{round(cpu * 100)} 0"
+        ticks = f"{round(cpu * 30)} {round(cpu * 100) - round(cpu * 30)}"  # of its own, and the system's for it
         stat = f"{pid} ({name}) {state} {parent} {pid} {pid} {terminal} 0 0 0 0 0 0 {ticks} 0 0 20 0 {threads} 0 {round(start * 100)} 0 0\n"
         (folder / "stat").write_text(stat)
         user = os.getuid() if uid is None else uid
