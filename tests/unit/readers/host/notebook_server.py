@@ -128,7 +128,7 @@ class Notebook:
         token = str(self.job.get("token", TOKEN))
         if self.mode == "403" or (token and f"Authorization: token {token}\r\n" not in request):
             connection.sendall(FORBIDDEN.encode())
-        elif not request.startswith(wanted):
+        elif self.mode == "302" or not request.startswith(wanted):
             connection.sendall(MOVED.encode())
         else:
             models = [

@@ -107,6 +107,12 @@ def flood(head: bytes, size: int = 100 << 20) -> Script:
     return script
 
 
+def reset(connection: socket.socket, _request: bytes) -> None:
+    """Break the connection off, as the kernel does for a program that is killed."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    connection.close()
+
+
 def silence(_connection: socket.socket, _request: bytes) -> None:
     """Take the request, and never answer."""
 

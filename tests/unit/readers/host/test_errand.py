@@ -3,6 +3,7 @@
 import os
 import select
 import signal
+import sys
 import time
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ from costguard.readers.host import errand as module
 from costguard.readers.host.errand import LEAVES_WITHIN_SECONDS, UNREAPED_LIMIT, Errand, ErrandError, collect
 from costguard.readers.host.errand_jobs import ProbeJob
 from tests.unit.readers.host.servers import WITHIN
+from tests.unit.readers.host.starved import starved
 
 NOW = 1000.0
 SLEEPS = ProbeJob(("sleep", "60"), "", 1000.0)
@@ -80,3 +82,23 @@ def test_a_job_that_makes_no_sense_is_answered() -> None:
     """The package may have been replaced while the reader runs."""
     one = Errand("notebook", ProbeJob(("true",), "", 5.0), NOW, 10.0)
     assert "malformed job" in str(answer_of(one)["error"])
+
+
+def test_one_that_cannot_be_started_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For want of files, or of the program."""
+    before = len(os.listdir("/proc/self/fd"))
+    with starved(), pytest.raises(ErrandError, match=r"cannot be done \(Too many open files\)"):
+        Errand("probe", SLEEPS, NOW, 10.0)
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(ErrandError, match=r"cannot be done \(No such file or directory\)"):
+        Errand("probe", SLEEPS, NOW, 10.0)
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_one_that_somebody_else_has_taken_leave_of_is_forgotten() -> None:
+    """It is gone, whoever heard of it."""
+    one = Errand("probe", SLEEPS, NOW, 10.0)
+    os.kill(one._pid, signal.SIGKILL)
+    os.waitpid(one._pid, 0)
+    one.stop(NOW)
+    assert module._leaving == {}

@@ -119,3 +119,11 @@ def test_many_open_files_are_looked_at_little_by_little(tree: Tree) -> None:
     for _ in range(14):
         sight = tree.look(holders, 1.0)
     assert sight.unknown == ""
+
+
+def test_without_processes_nobody_is_known(tree: Tree) -> None:
+    """Nobody is no answer then."""
+    holders = sense(tree)
+    tree.look(holders)
+    tree.proc.rename(tree.root / "away")
+    assert "cannot be read" in tree.look(holders).unknown

@@ -216,6 +216,7 @@ def test_the_token_shows_nowhere(world: World, start: Make) -> None:
     ("mode", "words", "looks"),
     [
         ("403", "refuses the token of its runtime file", 2),
+        ("302", "answers its list of kernels with status 302", 2),
         ("silent", "does not answer", 5),
         ("huge", "sends more than 64 kB", 2),
         ("stranger", "answers with something other than a list of kernels", 2),
@@ -459,6 +460,14 @@ def test_kernels_that_end_leave_nothing_behind(world: World) -> None:
         shutil.rmtree(world.proc / str(pid))
         assert world.looks(2) == Sight(seen=seen)
     assert world.sense._servers == {}
+
+
+def test_a_kernel_of_which_nothing_can_be_understood_has_used_nothing(world: World) -> None:
+    """It may end in the midst of a look."""
+    alone(world, 100)
+    world.looks(2)
+    (world.proc / "4000/stat").write_text("4000 (python3) S\n")
+    assert world.sense.look(Moment(world.now + STEP, 0.0), world.processes) == Sight(seen="no kernel is busy")
 
 
 def shown_as(world: World, server: Notebook, pid: int, seconds: float) -> None:

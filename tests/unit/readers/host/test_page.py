@@ -13,7 +13,8 @@ import trustme
 from costguard.answers import parse
 from costguard.readers.host import page as module
 from costguard.readers.host.page import Fetched, Page, PageError, is_loopback
-from tests.unit.readers.host.servers import WITHIN, Script, Server, flood, page, raw, silence
+from tests.unit.readers.host.servers import WITHIN, Script, Server, flood, page, raw, reset, silence
+from tests.unit.readers.host.starved import starved
 
 Serve = Callable[[Script], Server]
 NOW = 1000.0
@@ -98,6 +99,7 @@ def test_what_servers_answer(serve: Serve, script: Script, answer: tuple[int, by
         (raw(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-5\r\n"), "sends more than 1024 kB"),
         (raw(b"HTTP/1.1 200 OK\r\nX: " + b"y" * 10000, close=False), "does not speak HTTP"),
         (raw(b""), "closes the connection without an answer"),
+        (reset, "closes the connection without an answer"),
         (raw(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhalf"), "closes the connection in the middle of its answer"),
         (page(b"x" * ((1 << 20) + 1)), "sends more than 1024 kB"),
         (flood(b"HTTP/1.1 200 OK\r\n\r\n"), "sends more than 1024 kB"),
@@ -150,6 +152,14 @@ def test_an_answer_that_lay_there_through_a_suspension_counts(serve: Serve) -> N
     one.look(NOW)
     select.select([one.fileno()], [], [], WITHIN)
     assert one.look(NOW + 3600.0) == Fetched(200, b"ok", NOW)
+
+
+def test_a_page_that_cannot_be_asked_for_want_of_files_is_told(serve: Serve) -> None:
+    """And asked again."""
+    one = Page("127.0.0.1", serve(page(b"ok")).port, "/")
+    with starved():
+        assert trouble(one) == "cannot be asked (Too many open files)"
+    assert asked(one).body == b"ok"
 
 
 def test_nobody_listens() -> None:

@@ -21,6 +21,7 @@ from costguard.readers.host.probe import Probe
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight
 from tests.unit.readers.host.servers import WITHIN, settle
+from tests.unit.readers.host.starved import starved
 from tests.unit.readers.host.tree import look_as_reader
 
 SETTINGS: dict[str, object] = {"run": [], "user": "", "every": 30.0, "timeout": 10.0, "above": None}
@@ -197,6 +198,29 @@ def test_what_it_is_given() -> None:
         )
     finally:
         del os.environ["COSTGUARD_SECRET__TOKEN"]
+
+
+def test_one_whose_process_dies_is_unknown_and_runs_again() -> None:
+    """As when memory was short."""
+    world = World(*shell("sleep 60"))
+    world.sense.look(Moment(world.now, 0.0), NO_PROCESSES)
+    assert world.sense._errand is not None
+    os.kill(world.sense._errand._pid, signal.SIGKILL)
+    settle(world.sense, lambda: world.sense.go_on(Moment(world.now, 0.0)))
+    assert world.look(1.0) == Sight(unknown="the probe sh ended without an answer")
+    world.sense._run = shell("exit 1")
+    world.look(60.0)
+    assert world.look().active
+
+
+def test_one_that_cannot_be_started_is_unknown() -> None:
+    """And tried again."""
+    world = World(*shell("exit 1"))
+    with starved():
+        sight = world.sense.look(Moment(world.now, 0.0), NO_PROCESSES)
+    assert sight == Sight(unknown="the probe sh cannot be done (Too many open files)")
+    world.look(60.0)
+    assert world.look().active
 
 
 # ---- out of hand ------------------------------------------------------------------

@@ -308,3 +308,23 @@ def test_threads_of_the_kernel_are_not_read_again(tmp_path: Path, parent: int) -
             tree.pass_by()
         seconds.append(tree.now - began)
     assert (max(seconds) <= 2 * TURN_SECONDS) is (parent == 2)
+
+
+def test_while_the_kernel_gives_out_no_number_nothing_is_looked_for(tree: Tree) -> None:
+    """And as soon as it does, and where that is no longer told, what is new is seen."""
+    (tree.proc / "self").unlink()
+    (tree.proc / "self").symlink_to(str(os.getpid()))  # numbers here are those of this /proc
+    tree.process(os.getpid(), "python3")
+    tree.write("proc/loadavg", "0.00 0.01 0.05 1/99 5000\n")
+    tree.pass_by(6 * STEP)
+    tree.process(5001, "bash")
+    tree.pass_by(2 * STEP)
+    assert tree.processes.named("bash") == []
+    tree.write("proc/loadavg", "0.00 0.01 0.05 1/99 5001\n")
+    tree.pass_by()
+    assert len(tree.processes.named("bash")) == 1
+    tree.pass_by(6 * STEP)
+    tree.process(5002, "zsh")
+    (tree.proc / "loadavg").unlink()
+    tree.pass_by()
+    assert len(tree.processes.named("zsh")) == 1

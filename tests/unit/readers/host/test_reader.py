@@ -5,6 +5,7 @@ import os
 import random
 import select
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -136,6 +137,52 @@ def test_another_question_goes_on_in_the_rhythm_of_the_one_before(tmp_path: Path
     os.close(source)
     assert [json.loads(line)["read"] for line in said] == [1, 2, 3]
     assert looked[1] - looked[0] >= 0.2
+
+
+def test_no_look_is_made_up_for(tmp_path: Path) -> None:
+    """The process stood still, as of a machine that was suspended: it looks once, and goes on in a new rhythm."""
+    source, end = os.pipe()
+    looked: list[float] = []
+
+    class Looks(Scripted):
+        def look(self, at: Moment, processes: Processes) -> Sight:
+            looked.append(at.boot)
+            if len(looked) == 2:
+                time.sleep(0.25)
+            elif len(looked) == 4:
+                os.close(end)
+            return Sight(seen="nothing")
+
+    senses = ActiveSenses(world(tmp_path))
+    senses._add("terminals", Looks())
+    os.write(end, b'{"read":1}\n{"read":2,"every":0.1,"until":1e9}\n')
+    serve(senses, Questions(source), lambda _: None)
+    os.close(source)
+    assert looked[2] - looked[1] >= 0.25
+    assert looked[3] - looked[2] >= 0.1
+
+
+def test_whoever_waits_is_heard_while_nobody_asks() -> None:
+    """Once for each, as long as it waits; and a question may come in pieces."""
+    (source, end), (other, other_end) = os.pipe(), os.pipe()
+    questions, heard_of = Questions(source), []
+    waiting = {other: lambda _: heard_of.append(os.read(other, 9))}
+    os.write(other_end, b"one")
+    assert questions.next(5.0, waiting) is None
+    assert heard_of == [b"one"]
+    os.write(other_end, b"two")
+    assert questions.next(0.0, {}) is None
+    os.write(end, b'{"re')
+    assert questions.next(5.0, {}) is None
+    os.write(end, b'ad":1}\n{"read":2}\n')
+    assert questions.next(5.0, waiting) == b'{"read":1}\n'
+    assert questions.next(5.0, waiting) == b'{"read":2}\n'
+    assert heard_of == [b"one", b"two"]
+    assert questions.next(0.0, waiting) is None
+    os.close(end)
+    assert questions.next(5.0, waiting) == b""
+    for one in (source, other, other_end):
+        os.close(one)
 
 
 def test_a_sense_that_this_version_does_not_have_is_unknown(tmp_path: Path) -> None:

@@ -649,6 +649,21 @@ def test_a_usual_port_whose_process_takes_too_long_to_be_found_is_unknown(
     assert (len(sight.active), sight.unknown) == (1, "")
 
 
+def test_who_has_just_ended_hides_no_server(world: World, serve: Serve) -> None:
+    """Nothing can be read of what it had open: nor of a server's worker, nor of a server that listens elsewhere."""
+    server = serve(page(sglang(running=1.0)))
+    world.sense.usual_ports = (server.port,)
+    inode = next(row for row in _own_sockets() if row[1] == server.port)[0]
+    world.process(3, "python3 ended.py")
+    world.process(4, "vllm serve elsewhere --port 1")
+    world.process(5, "python3 serve.py", holds=(f"socket:[{inode}]",))
+    world.process(6, "python3 ended.py", parent=5)
+    world.process(7, "python3 worker.py", parent=5, holds=(f"{world.dev}/nvidia0",))
+    for pid in (3, 4, 6):
+        (world.proc / str(pid) / "fd").rmdir()
+    assert [one.who.partition(" ")[0] for one in world.looks(3).active] == ["SGLang"]
+
+
 def test_a_process_that_becomes_a_server_is_found_though_its_name_stays(world: World, serve: Serve) -> None:
     """Between fork and exec it has its parent's arguments."""
     world.process(4, "python3 launch.py")

@@ -365,3 +365,36 @@ def test_where_some_processes_are_hidden_every_other_terminal_counts_too(world: 
     finally:
         os.close(other.person)
         os.close(other.program)
+
+
+def test_a_login_of_which_only_the_terminal_is_seen_counts(world: World, pty: Pty) -> None:
+    """Whether its shell runs a command cannot be read: it may be a person."""
+    world.look()
+    world.session(70, pty)
+    (world.proc / "70/cmdline").unlink()
+    assert [one.what for one in world.look().active] == ["opened it"]
+
+
+def test_a_terminal_that_is_closed_before_its_process_ends_is_none(world: World) -> None:
+    """It was looked at by its name."""
+    made = Pty(*os.openpty())
+    forgotten(world, made)
+    world.look()
+    os.close(made.person)
+    os.close(made.program)
+    (world.proc / "70/fd/0").unlink()
+    assert world.look() == NO_TERMINAL
+
+
+def test_without_processes_what_is_closed_meanwhile_hides_no_other_terminal(tmp_path: Path, pty: Pty) -> None:
+    """And where there are no terminals either, both are told."""
+    world = World(tmp_path)
+    world.place = world.place._replace(proc="/nonexistent", dev=str(tmp_path / "dev"))
+    world.begin()
+    assert "dev/pts cannot be read" in world.look().unknown
+    (tmp_path / "dev/pts").mkdir(parents=True)
+    for name, target in (("6", "/nonexistent"), ("7", pty.path), ("8", "/nonexistent")):
+        (tmp_path / "dev/pts" / name).symlink_to(target)
+    world.look()
+    pty.typed(world.wall + 5.0)
+    assert [one.who for one in world.look().active] == [f"{ME} on pts/7"]

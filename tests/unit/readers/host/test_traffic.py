@@ -428,6 +428,17 @@ def test_a_network_that_is_never_seen_leaves_nothing_behind_at_each_look(world: 
     assert len(world.sense._numbers) < 10
 
 
+def test_a_row_without_all_its_numbers_is_no_interface(world: World) -> None:
+    """Nothing counts of it, and what moves afterwards does."""
+    world.run(60)
+    table = world.tree.proc / "1/net/dev"
+    rows = table.read_text().splitlines()
+    table.write_text("\n".join([*rows[:-1], "  eth0: 5 9", ""]))
+    assert world.tree.look(world.sense) == Sight((), "", "network and disks are quiet")
+    world.run(30)
+    assert world.run(30, rx=MB).active
+
+
 def test_upkeep_is_root_s(world: World) -> None:
     """Whoever names his program so holds up nothing, and hides nothing."""
     processes, upkeep = world.tree.processes, Upkeep([], world.tree.place)
