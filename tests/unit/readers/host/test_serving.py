@@ -4,6 +4,7 @@ import contextlib
 import math
 import os
 import socket
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -692,8 +693,9 @@ def _own_sockets() -> list[tuple[int, int]]:
     found = []
     for name in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError, ValueError):
-            one = socket.socket(fileno=os.dup(int(name)))
-            with one:
+            if not stat.S_ISSOCK(os.stat(f"/proc/self/fd/{name}").st_mode):
+                continue
+            with socket.socket(fileno=os.dup(int(name))) as one:
                 found.append((os.fstat(one.fileno()).st_ino, one.getsockname()[1]))
     return found
 
