@@ -7,6 +7,8 @@ import pytest
 
 from costguard.engine import Device, Devices, Known, Policy, Veto
 from costguard.engine.effects import Go, Prepare
+from costguard.engine.narrate import DETAIL_CHARACTERS, _brief
+from costguard.engine.wording import start_after
 from costguard.engine.words import clock, duration, hanging, percent, several
 from tests.engine.test_acting import IDLE, until
 from tests.engine.world import BASE, BUSY, DARK, EPOCH, QUIET, World
@@ -416,3 +418,25 @@ def test_a_command_that_failed_is_no_word_about_the_bill() -> None:
     world = until(World(TASK, 1), "FAILED", Go="failed")
     assert "command FAILED" in sentence(world)
     assert "BILL" not in sentence(world)
+
+
+def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
+    """As much of each, and as much as there is room for."""
+    text = "a" * DETAIL_CHARACTERS + "b" * DETAIL_CHARACTERS
+    assert _brief(text) == f"{text[: DETAIL_CHARACTERS // 2]} … {text[-DETAIL_CHARACTERS // 2 :]}"
+    assert _brief(text[:DETAIL_CHARACTERS]) == text[:DETAIL_CHARACTERS]
+
+
+@pytest.mark.parametrize(
+    ("action", "said", "command"),
+    [
+        ("stop", {"start": "cloud start", "resume": "cloud resume"}, "cloud start"),
+        ("hibernate", {"start": "cloud start", "resume": "cloud resume"}, "cloud resume"),
+        ("hibernate", {"start": "cloud start"}, "cloud start"),
+        ("stop", {}, ""),
+        ("terminate", {"start": "cloud start"}, ""),
+    ],
+)
+def test_how_to_start_the_machine_again(action: str, said: dict[str, str], command: str) -> None:
+    """As the cloud says it; nothing starts what is gone."""
+    assert start_after(action, said.get) == command

@@ -15,7 +15,7 @@ import pytest
 
 from costguard.process.command_lines import command_lines
 from costguard.process.wire import to_line
-from costguard.readers.host import errand
+from costguard.readers.host import errand, probe_run
 from costguard.readers.host.errand_jobs import ProbeJob
 from costguard.readers.host.probe import Probe
 from costguard.readers.host.processes import Processes
@@ -89,6 +89,16 @@ def test_exit_codes_1_and_2_keep_the_machine_up(code: int) -> None:
         (one,) = world.look().active
     assert one.since == first.since
     assert one.last >= first.last + 30.0
+
+
+def test_the_end_of_the_need_lets_the_machine_go(tmp_path: Path) -> None:
+    """With the next run."""
+    (tmp_path / "needed").touch()
+    world = World(*shell(f"! test -e {tmp_path}/needed"))
+    assert world.found().active
+    (tmp_path / "needed").unlink()
+    world.look(60.0)
+    assert world.look() == Sight(seen="the probe says that nothing needs the machine")
 
 
 @pytest.mark.parametrize(
@@ -408,6 +418,17 @@ def test_it_begins_at_the_root_in_a_group_of_its_own() -> None:
     assert World(*shell(script)).found().active
     ignored = "grep -q '^SigIgn:[[:space:]]*0*$' /proc/self/status && exit 2"
     assert World(*shell(ignored)).found().active
+
+
+def test_nothing_runs_whose_parent_ended_before_it_began() -> None:
+    """Nobody would ever end it."""
+    pid = os.fork()
+    if not pid:
+        try:
+            probe_run._become(None, 0)  # a number that no parent has
+        finally:
+            os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == probe_run._NOT_STARTED
 
 
 # ---- whose program runs as whom ------------------------------------------------------------------
