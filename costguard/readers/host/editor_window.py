@@ -4,12 +4,10 @@ Not what that process reads and writes: as long as a window is open, used or not
 the machine's connections and all open files every few seconds: 10 to 30 kB/s, and more on a larger machine.
 """
 
-import os
-from _socket import AF_INET, AF_INET6
 from collections.abc import Iterator
 
 from costguard.readers.host import diag
-from costguard.readers.host.listening import netlink_socket
+from costguard.readers.host.listening import sockets_beside
 from costguard.readers.host.opened import sockets_of
 
 
@@ -34,13 +32,6 @@ class EditorWindow:
 
     def _made_by_others(self) -> Iterator[diag.Socket]:
         """Those to a port on which somebody listens: what an extension asks of a service elsewhere is no sign of a person."""
-        theirs, own = os.stat(f"{self._proc}/{self._pid}/ns/net"), os.stat("/proc/self/ns/net")
-        beside = 0 if theirs.st_ino == own.st_ino else self._pid
-        with netlink_socket(self._proc, beside) as netlink:
-            rows = [
-                row
-                for family in (AF_INET, AF_INET6)
-                for row in diag.ask(netlink, family, diag.ESTABLISHED, diag.LISTENS, counted=True)
-            ]
+        rows = sockets_beside(self._proc, self._pid, counted=True)
         served = {row.port for row in rows if row.state == diag.LISTENS}
         return (row for row in rows if row.state == diag.ESTABLISHED and row.port in served)

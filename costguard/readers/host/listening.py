@@ -80,6 +80,17 @@ def netlink_socket(proc: str, beside: int = 0) -> NetlinkSocket:
     return _made(NetlinkSocket, AF_NETLINK, SOCK_RAW, diag.PROTOCOL, proc, beside)
 
 
+def sockets_beside(proc: str, pid: int, *, far: bool = False, counted: bool = False) -> list[diag.Socket]:
+    """The connections in the network of a process, and what listens there; see `diag.ask`. Raises OSError."""
+    theirs, own = os.stat(f"{proc}/{pid}/ns/net"), os.stat("/proc/self/ns/net")
+    with netlink_socket(proc, 0 if theirs.st_ino == own.st_ino else pid) as netlink:
+        return [
+            row
+            for family in (AF_INET, AF_INET6)
+            for row in diag.ask(netlink, family, diag.ESTABLISHED, diag.LISTENS, far=far, counted=counted)
+        ]
+
+
 def _made(make: type[Made], family: int, kind: int, protocol: int, proc: str, beside: int) -> Made:
     """Raises OSError."""
     kind |= SOCK_NONBLOCK

@@ -4,14 +4,12 @@ The connections of a process are those of its own network whose sockets it has o
 /proc take milliseconds where there are many. Sources: proc_pid_net(5) (``tcp``), proc_pid_fd(5), the kernel's networking/proc_net_tcp.
 """
 
-import os
 import sys
-from _socket import AF_INET, AF_INET6
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from costguard.readers.host import diag
-from costguard.readers.host.listening import end_of, netlink_socket
+from costguard.readers.host.listening import end_of, sockets_beside
 from costguard.readers.host.text import read
 
 _ESTABLISHED, _LISTENS = b"01", b"0A"
@@ -73,14 +71,7 @@ def _sockets(proc: str, pid: int) -> tuple[list[_End], set[int]]:
 
 def _asked(proc: str, pid: int) -> tuple[list[_End], set[int]]:
     """Ask the kernel, which leaves out what stays on this machine. Raises OSError."""
-    theirs, own = os.stat(f"{proc}/{pid}/ns/net"), os.stat("/proc/self/ns/net")
-    beside = 0 if theirs.st_ino == own.st_ino else pid
-    with netlink_socket(proc, beside) as netlink:
-        rows = [
-            row
-            for family in (AF_INET, AF_INET6)
-            for row in diag.ask(netlink, family, diag.ESTABLISHED, diag.LISTENS, far=True)
-        ]
+    rows = sockets_beside(proc, pid, far=True)
     connected = [
         _End(_number(row.address), row.port, _number(row.other), row.other_port, row.inode)
         for row in rows

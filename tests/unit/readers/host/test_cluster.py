@@ -133,6 +133,7 @@ def test_a_connection_that_hangs_half_closed_lets_go(world: World) -> None:
         (f"{HERE}:41000", f"{THERE}:5432"),
         (f"{HERE}:990", f"{THERE}:988"),
         ("172.17.0.2:41000", "172.17.0.3:29500"),
+        ("[::ffff:172.17.0.1]:41000", "[::ffff:172.17.0.2]:29500"),
     ],
 )
 def test_what_is_no_job_of_several_hosts(world: World, here: str, there: str) -> None:
