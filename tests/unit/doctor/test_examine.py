@@ -436,7 +436,7 @@ stale,
         lambda bench: setattr(bench, "absent", (Absent("hooks.pre_stop", "program /x/save", saves=True),)),
         "hooks.pre_stop: there is no program /x/save on this machine",
     ),
-    "its agent says nothing of what blocks it": (lambda bench: (bench.report or {}).pop("standstill"), "of an earlier version"),
+    "its agent says nothing of what blocks it": (lambda bench: (bench.report or {}).pop("standstill"), "is an earlier version"),
 }  # fmt: skip
 
 

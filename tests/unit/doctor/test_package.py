@@ -55,4 +55,4 @@ def test_another_command_of_the_name_is_told(tmp_path: Path) -> None:
     own = str(Path(sys.executable).parent)
     assert found([HOME], f"{own}:{tmp_path}") == []
     (told,) = found([HOME], f"{tmp_path}:{own}")
-    assert f"`costguard` in your PATH is {other}, not the one" in told
+    assert f"`costguard` in your PATH is {other}, not this Python's" in told
