@@ -27,6 +27,11 @@ class Running(NamedTuple):
         return self.started is not None and _changed(path) > self.started + SLACK_SECONDS
 
 
+def is_ahead(path: str) -> bool:
+    """Whether a file was changed at a date that has not come: the clock was set back since, and no restart is later than that."""
+    return _changed(path) > time.time() + SLACK_SECONDS
+
+
 def running(pid: int, procfs: str) -> Running:
     """Read the process from procfs."""
     python = text_of(f"{procfs}/{pid}/cmdline", 1 << 14).partition("\0")[0]

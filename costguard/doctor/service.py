@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -11,7 +12,7 @@ import costguard
 from costguard.config.here import SEARCHED
 from costguard.doctor.finding import CheckResult, bad, note, ok, unseen
 from costguard.doctor.needs import beside, missing
-from costguard.doctor.running import Running, python_of, running, same_python
+from costguard.doctor.running import Running, is_ahead, python_of, running, same_python
 from costguard.doctor.units import (
     FLEETING,
     LASTING,
@@ -215,6 +216,9 @@ def _changed(service: ServiceUnit, files: Sequence[str], agent: Running) -> list
     later = [path for path in files if agent.since(path)]
     if not later:
         return []
+    if ahead := [path for path in later if is_ahead(path)]:
+        text = f"{service.unit} was changed at a date that has not come ({', '.join(ahead[:3])}): the clock was wrong then, so it is not proven that it still starts"
+        return [bad(text, f"`sudo touch {shlex.join(ahead)}`, then {service.systemctl('restart')}, proves it")]
     text = f"{service.unit} was changed after the agent was started ({', '.join(later[:3])}), so it is not proven that it still starts"
     return [bad(text, f"{service.systemctl('restart')} proves it")]
 

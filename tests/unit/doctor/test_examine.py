@@ -486,6 +486,21 @@ def test_an_environment_file_that_this_user_may_not_read_is_for_root_to_judge(he
     assert not found.proven
 
 
+def test_a_unit_of_a_time_when_the_clock_was_wrong_is_named_with_what_helps(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock is set back after an installation, as on a first boot: whatever starts in the next hour starts before the unit was changed."""
+    right = time.time
+    monkeypatch.setattr(time, "time", lambda: right() - 2 * 3600.0)
+    (found,) = [
+        check
+        for check in look(os.getpid(), str(bench.folder / "proc"), {"SYSTEMD_UNIT_PATH": str(bench.unit.parent)}).checks
+        if check.level == "bad"
+    ]
+    assert "was changed at a date that has not come" in found.text
+    assert f"`sudo touch {bench.unit}" in found.hint
+
+
 @pytest.mark.parametrize("what", HIDDEN)
 def test_what_is_missing_counts_for_more_than_what_cannot_be_seen(bench: Bench, what: str) -> None:
     """That it is not guarded this user can see."""
