@@ -14,7 +14,7 @@ import pytest
 from tests.vm.guarded import Guarded
 from tests.vm.image import Image
 
-pytestmark = pytest.mark.timeout(1800)
+pytestmark = pytest.mark.timeout(3600)
 
 LIVE = """\
 mode = "live"
@@ -55,6 +55,9 @@ PLANTED = f"import posix\nif posix.geteuid() == 0: open({OWNED!r}, 'a').write(__
 """Says that root ran it."""
 
 FLOODING = "/run/flooding"
+UNDER_WAY_SECONDS = 1200.0
+"""For bob, to begin: with a fifth of a core beneath the emulation five minutes were not enough. What the guard must do in time is measured from then on."""
+
 WATCHDOG_SECONDS = 60.0
 """Of the unit: so long systemd waits for a guard that does not look."""
 
@@ -136,7 +139,7 @@ def flood(live: Guarded, unit: str, *kinds: str) -> None:
     """Let bob do all that at once, until the unit ends."""
     live.put(FLOODING, "", "666")
     by_bob(live, unit, "python3", "/srv/tricks.py", "flood", FLOODING, *kinds, wait=False)
-    live.until(lambda: set(live.shell(f"cat {FLOODING}").split()) == set(kinds))
+    live.until(lambda: set(live.shell(f"cat {FLOODING}").split()) == set(kinds), UNDER_WAY_SECONDS)
 
 
 def test_no_flood_keeps_it_from_looking_and_from_ending_the_bill(live: Guarded) -> None:
