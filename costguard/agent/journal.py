@@ -1,8 +1,17 @@
-"""The text of the guard's journal lines. Resident: no heavy imports."""
+"""What the guard writes to its journal: its sentence, its messages, and its own troubles. Resident: no heavy imports."""
 
 from collections.abc import Mapping
 
 from costguard.engine.effects import Tell
+from costguard.engine.machine import Step
+from costguard.engine.narrate import STARTING, Sentence
+from costguard.engine.state import Core
+from costguard.host.ports import Host
+
+LOG_EVERY_SECONDS = 60.0
+"""While the state is the same, a changed sentence is logged at most this often."""
+
+_PRIORITY = {"info": "<5>", "warning": "<4>", "critical": "<2>"}
 
 PREFIXES: Mapping[str, str] = {
     "warning": "warning",
@@ -102,3 +111,42 @@ def bug(error: Exception, about: str = "") -> str:
         where = where.tb_next
     place = f"{where.tb_frame.f_code.co_filename}:{where.tb_lineno}" if where else "?"
     return f"BUG in costguard, please report it: {about}{type(error).__name__}: {error} ({place})"
+
+
+class Journal:
+    """Writes each line once: a sentence when it changes, a trouble when it begins and when it is over."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+        self._logged: tuple[tuple[str, ...], float] = (("",), 0.0)  # the key of the last sentence, and when
+        self._logged_of: Core | None = None  # whose sentence that is; any change makes another core
+        self.troubles: dict[str, str] = {}
+        """What is wrong with the guard itself, by subject."""
+
+    def trouble(self, subject: str, message: str | None) -> None:
+        """Log once that a part of the guard itself fails, and once (None) that it works again."""
+        before = self.troubles.get(subject)
+        if message and message != before:
+            self.troubles[subject] = message
+            self._host.say(f"<3>{message}")
+        elif not message and before:
+            del self.troubles[subject]
+            self._host.say(f"<5>{recovered(subject)}")
+
+    def tell(self, effect: Tell, sentence: Sentence, at: float) -> None:
+        """Log a message to people, which says the sentence too."""
+        self._host.say(_PRIORITY[effect.level] + line(effect, str(sentence)))
+        self._logged = (sentence.key, at)
+
+    def log(self, last: Step, at: float) -> bool:
+        """Log the sentence if it changed; whether it was logged."""
+        sentence, core = last.sentence, last.state.core
+        key, logged_at = self._logged
+        if core is self._logged_of and (key[0] != STARTING or sentence.word == STARTING):
+            return False  # as in most ticks: only the time is new, and only a start is over by itself
+        self._logged_of = core if sentence.key == key else None
+        if sentence.key == key or (sentence.key[0] == key[0] and at - logged_at < LOG_EVERY_SECONDS):
+            return False
+        self._logged = (sentence.key, at)
+        self._host.say(f"<6>{sentence}")
+        return True

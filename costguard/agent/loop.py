@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from costguard.agent import journal, task_words
-from costguard.agent.circumstances import Circumstances
+from costguard.agent import task_words
+from costguard.agent.circumstances import Circumstances, circumstances_of
 from costguard.agent.cloud_side import CloudSide
 from costguard.agent.config_checksum import checksum
 from costguard.agent.disk import CommitmentWriter
@@ -18,6 +18,8 @@ from costguard.agent.heartbeat import Heartbeat
 from costguard.agent.hooks import HookRunner
 from costguard.agent.host_side import HostSide
 from costguard.agent.jitter import Jitter, jitter_of
+from costguard.agent.journal import Journal, bug
+from costguard.agent.leaving import LastWait
 from costguard.agent.memory import Memory, Readers, plan_basis
 from costguard.agent.preflight import Preflight
 from costguard.agent.reader import StreamPlan
@@ -31,27 +33,19 @@ from costguard.agent.task import Part
 from costguard.agent.workers import Workers
 from costguard.engine.effects import Abandon, Answer, Check, Confirm, Effect, Go, Leave, Prepare, Save, Tell
 from costguard.engine.events import Began, Event, Leaving, Outcome, Tick
-from costguard.engine.idleness import concerned
 from costguard.engine.machine import Step, step
-from costguard.engine.narrate import STARTING, Sentence
-from costguard.engine.observation import Device, Observation, Unknown, Veto
+from costguard.engine.narrate import Sentence
+from costguard.engine.observation import Observation, Unknown, Veto
 from costguard.engine.obstacles import forbidden
 from costguard.engine.policy import Policy
 from costguard.engine.pre_stop_hook import hook_works
 from costguard.engine.rules import highest_threshold, rules_of
-from costguard.engine.state import ACTING, CONFIRMING, WARNING, Core
+from costguard.engine.state import ACTING, CONFIRMING, WARNING
 from costguard.engine.turn import label
 from costguard.engine.wording import wording_of
 from costguard.host.files import Start
 from costguard.host.ports import Ended, Host, HostEvent, Instant, Line, Request, Signal
 from costguard.process.wire import to_line
-
-LOG_EVERY_SECONDS = 60.0
-"""While the state is the same, a changed sentence is logged at most this often."""
-
-LEAVE_WITHIN_SECONDS = 2.0
-LAST_MESSAGES_SECONDS = 5.0
-"""How long a guard that ends waits for its files, and for messages on their way to people."""
 
 KEPT = ("paths", "environment", "guarded")
 """What a reload leaves as it was at the start of the process."""
@@ -60,23 +54,23 @@ CLOCK_SET_WITHIN_SECONDS = 3600.0
 LEASE_WAITS = (
     "the clock is not synchronised, so the lease does not count: nothing stops the machine on that date (`timedatectl`)"
 )
-"""Said of a clock that nothing has set so long after the boot."""
+"""Said when nothing has set the clock this long after the boot."""
 
 BUGS_LIMIT = 10
 BUGS_WITHIN_SECONDS = 86400.0
-"""After so many bugs in that time the process ends, and the service manager starts another one."""
+"""After this many bugs in that time the process ends, and the service manager starts another one."""
 
 URGENT = frozenset((WARNING, ACTING, CONFIRMING))
-"""Phases in which each reading is asked for."""
+"""Phases in which the guard asks for each reading; in the others the reader may come by itself."""
 
 HOLE_INTERVALS = 3.0
-"""Without a tick for so long a new rhythm begins, where the reader may leave out every second answer; a hung one is noticed sooner."""
+"""After this many intervals without a tick a new rhythm begins, where the reader may skip every second answer; a hung reader is noticed sooner."""
 
 CALM_INTERVALS = 6.0
-"""The next decision must be this far away for the reader to leave out every second answer."""
+"""The next decision must be this many intervals away for the reader to skip every second answer."""
 
 LOOKS_AT_WORK = 3
-"""While a GPU works, senses look at each so many-eth tick: what they see decides nothing then, and the work needs the processors."""
+"""While a GPU works, the senses look at every third tick: they decide nothing then, and the work needs the processors."""
 
 EMPTY = Observation((), ())
 
@@ -97,38 +91,36 @@ class Loop:
         self.host = host
         self.config = config
         self.boot = boot
+        self.journal = Journal(host)
         self.configured = policy_from(config)
-        self.disk = CommitmentWriter(host, config["paths"]["state"], boot.instance, self._trouble)
-        self.history = Recorder(host, config["paths"]["state"], boot, self._trouble)
+        self.disk = CommitmentWriter(host, config["paths"]["state"], boot.instance, self.journal.trouble)
+        self.history = Recorder(host, config["paths"]["state"], boot, self.journal.trouble)
         jitter = Jitter(boot.instance, attended=boot.attended)
         self.workers = Workers(host, config, jitter, self.history.delivery, boot.boot_id)
-        self.troubles: dict[str, str] = {}  # what is wrong with the guard itself, by subject
-        self.cloud = CloudSide(host, config, boot.instance, self._trouble)
-        self.host_side = HostSide(host, config, self._trouble)
-        self._trouble("channels", self.config.get("unaddressed"))
-        self.heartbeat = Heartbeat(host, config, jitter_of(boot.instance), self._trouble)
+        self.cloud = CloudSide(host, config, boot.instance, self.journal.trouble)
+        self.host_side = HostSide(host, config, self.journal.trouble)
+        self.journal.trouble("channels", self.config.get("unaddressed"))
+        self.heartbeat = Heartbeat(host, config, jitter_of(boot.instance), self.journal.trouble)
         self._hatch = (Veto("kernel parameter", boot.hatch, hatch=True),) if boot.hatch else ()
         self.seen = EMPTY
         self._requests = Requests(self)
         self.exit_code: int | None = None
         self.last_wall = host.clock().wall  # date of the last tick
         self._reading = False
-        self._paced: Policy | None = None  # for which the reader was told how to come by itself
-        self._calm = False  # whether the last tick found the next decision far away
-        self._due_at: float | None = None  # when something is due beside reader and tick; None: to be computed
-        self._logged: tuple[tuple[str, ...], float] = (("",), 0.0)
-        self._logged_of: Core | None = None  # whose sentence is the logged one; any change makes another core
+        self._paced: Policy | None = None  # under which the reader was told how to come by itself
+        self._calm = False  # whether the next decision was far away at the last tick
+        self._due_at: float | None = None  # when the next thing besides reader and tick is due; None: to be computed
         self.preflight = Preflight()
-        self._bugs: list[float] = []  # the moments of survived ones
+        self._bugs: list[float] = []  # when each survived bug was
         self._arrived: deque[HostEvent] = deque()
         self._events: deque[Event] = deque()
         self._effects: deque[Effect] = deque()
         self._saving: set[str] = set()  # pre-stop hooks that run because of a cloud notice
-        self.memory = Memory(host, self.disk, config, self.configured, host.clock().boot, self._trouble)
+        self.memory = Memory(host, self.disk, config, self.configured, host.clock().boot, self.journal.trouble)
         self._restore()
-        self._reload = Reload(host, self._trouble, self._adopt)
+        self._reload = Reload(host, self.journal.trouble, self._adopt)
         self.summary = SummaryPart(
-            host, config, jitter_of(boot.instance), self._trouble,
+            host, config, jitter_of(boot.instance), self.journal.trouble,
             write=self.workers.message, record=self.history.delivery, facts=self._message_facts, flush=self.flush,
             repeat=self.workers.repeat,
         )  # fmt: skip
@@ -151,8 +143,10 @@ class Loop:
         # the first events of the engine, before any other
         self._begin = deque(Began(now.boot, why, saved.proven) for why in saved.again)
         self._last = Step(saved.state, (), Sentence(saved.state, rules_of(self.policy), now.wall))
-        self.gpu_side = GpuSide(host, config, saved.state, saved.handover, self._trouble, detached=saved.detached)
-        self.hooks = HookRunner(host, config, self._trouble, self.history.hook, self._remark, saved.hooks)
+        self.gpu_side = GpuSide(
+            host, config, saved.state, saved.handover, self.journal.trouble, detached=saved.detached
+        )
+        self.hooks = HookRunner(host, config, self.journal.trouble, self.history.hook, self._remark, saved.hooks)
         if not saved.again:
             self.hooks.booted(boot.boot_id, Circumstances(instance=boot.instance))
 
@@ -193,7 +187,7 @@ class Loop:
             else self.gpu_side.reader.error or self.gpu_side.reader.failure,
             "unreaped": self.host.unreaped("nvml"),
             "senses": self.host_side.status(self.host.clock().boot, wall),
-            "troubles": dict(self.troubles),
+            "troubles": dict(self.journal.troubles),
             "ticked": self.last_wall,
             "now": wall,
             "zone": os.environ.get("TZ", ""),
@@ -261,7 +255,7 @@ class Loop:
         return self.gpu_side.reader.waiting or (self._reading and self.host_side.waiting)
 
     def _ask_host(self, now: float) -> None:
-        """Ask the senses; while no decision is near they answer when they see another thing."""
+        """Ask the senses; while no decision is near they answer only when what they see changes."""
         core = self._last.state.core
         calm = self._calm and core.phase not in URGENT
         works = core.signals.work is not None and core.signals.work.busy and core.signals.unknown_since is None
@@ -273,9 +267,9 @@ class Loop:
             self._due_at = None
 
     def _end_stream_in_time(self) -> None:
-        """The reader may come by itself while no countdown runs; else each reading is asked for, and closer.
+        """End the reader's stream where a countdown runs, or a decision is near: then each reading is asked for.
 
-        It may leave every second reading unsaid while the engine decides nothing in between.
+        The stream may skip every second reading while the engine decides nothing in between.
         """
         reader = self.gpu_side.reader
         if not reader.streaming:
@@ -286,7 +280,7 @@ class Loop:
             reader.end_stream()
 
     def _stream_plan(self) -> StreamPlan | None:
-        """How the reader may come by itself after this question; what lies in the past is left out at both ends."""
+        """How the reader may come by itself after this question; both ends leave out what lies in the past."""
         interval = self.policy.interval
         if self._last.state.core.phase in URGENT:
             return None
@@ -324,7 +318,7 @@ class Loop:
     def _tick(self, now: Instant) -> None:
         self._reading = False
         interval, before = self.policy.interval, self.seen
-        streaming = self.gpu_side.reader.streaming  # else the others were asked when it was
+        streaming = self.gpu_side.reader.streaming  # else the others were asked together with the reader
         if streaming and self.cloud.has_reader:
             self.cloud.ask(now.boot)
             self._due_at = None
@@ -354,20 +348,22 @@ class Loop:
         self._beat(now.boot, now.wall)
         self.history.tick(now, self._last, self.seen, interval)
         self.history.keepers.look(now, self._last.state, rules_of(self.policy), self.host_side)
-        self.host.service(f"WATCHDOG=1\nSTATUS={self._last.sentence}" if self._log(now.boot) else "WATCHDOG=1")
+        self.host.service(
+            f"WATCHDOG=1\nSTATUS={self._last.sentence}" if self.journal.log(self._last, now.boot) else "WATCHDOG=1"
+        )
         self.last_wall = now.wall
         if self.memory.commit_due(now.boot):
             self._due_at = None
             self.memory.commit(self._last.state, now)
 
     def _heed_lease(self, now: Instant) -> None:
-        """Say aloud, once, that a lease does not count: whoever counts on its date would learn that from the bill."""
+        """Say once that a lease does not count: whoever relies on its date would learn that from the bill."""
         waits = now.synced is False and now.boot >= CLOCK_SET_WITHIN_SECONDS
         if waits:
             self._remark("clock", LEASE_WAITS)
         else:
             self.workers.settled("clock")
-        self._trouble("clock", LEASE_WAITS if waits else None)
+        self.journal.trouble("clock", LEASE_WAITS if waits else None)
 
     def _remark(self, topic: str, text: str) -> None:
         """Tell people, once, what the agent has to say of itself."""
@@ -376,7 +372,7 @@ class Loop:
             self.memory.save(self._last.state, self._readers())
 
     def _stood(self, at: float, now: Instant, seen: Observation) -> None:
-        """Count the tick that the reader left unsaid at that second, for it saw what was seen before."""
+        """Count the tick that the reader skipped at that moment: it saw the same as before."""
         ago = now.boot - at
         then = Instant(at, now.mono - ago, now.wall - ago, now.synced)
         self.history.tick(then, self._last, seen, self.policy.interval)
@@ -386,16 +382,16 @@ class Loop:
         if not self.heartbeat.due(at):
             return
         self._due_at = None
-        answering = self.gpu_side.answered and self.troubles.keys().isdisjoint(("nvml", "cloud", "host"))
+        answering = self.gpu_side.answered and self.journal.troubles.keys().isdisjoint(("nvml", "cloud", "host"))
         facts = {"kind": "heartbeat", "instance": self.boot.instance, "state": self._last.sentence.word, "at": wall}
         self.heartbeat.tick(at, answering=answering, facts=facts)
 
     # -- the engine ------------------------------------------------------------------------------------------
 
     def _step(self, event: Event) -> None:
-        """Step the engine and start what it asks for; what comes of that at once is its next event, not this one.
+        """Step the engine and start what it asks for; an outcome that is there at once becomes the next event.
 
-        After a bug the rest is still queued, and is done with the next event.
+        After a bug the rest stays queued until the next event.
         """
         self._events.append(event)
         self._work()
@@ -437,8 +433,7 @@ class Loop:
         outcome: Outcome | None = None
         match effect:
             case Tell():
-                self.host.say(_PRIORITY[effect.level] + journal.line(effect, str(self._last.sentence)))
-                self._logged = (self._last.sentence.key, at)
+                self.journal.tell(effect, self._last.sentence, at)
                 outcome = self.workers.tell(effect, at, self._facts(at))
             case Check() | Prepare():
                 outcome = self.workers.submit(effect, at, self._circumstances())
@@ -455,12 +450,16 @@ class Loop:
             case Leave():
                 self.exit_code = effect.code
             case Answer():
-                message, trouble = effect.message, self.troubles.get("commitments")
+                message, trouble = effect.message, self.journal.troubles.get("commitments")
                 if trouble:
                     message += f"; NOT saved, so a restart of costguard loses it: {trouble}"
                 self.host.answer(effect.client, to_line(Reply(effect.done, message)))
         if outcome is not None:
             self._hear(outcome)
+
+    def _circumstances(self) -> Circumstances:
+        task = self.gpu_side.task
+        return circumstances_of(self._last, rules_of(self.policy), task.beside if task is not None else None)
 
     def _facts(self, at: float) -> dict[str, Any]:
         """What every message gets beside the engine's own facts."""
@@ -472,24 +471,6 @@ class Loop:
             **task_words.in_messages(self.config),
             **{name: words for name, words in seen.items() if words},
         }
-
-    def _circumstances(self) -> Circumstances:
-        state, core = self._last.state, self._last.state.core
-        quiet = [0.0 if state.tracks[i].busy else state.at - state.tracks[i].since for i in core.selection.judged]
-        rules = rules_of(self.policy)
-        idle = (max if rules.judges_any else min)(quiet, default=0.0)
-        reason = core.incident.reason if core.incident else ""
-        gpus = tuple([state.gpus[i] for i in concerned(state, rules)])
-        return Circumstances(reason, str(self._last.sentence), idle, gpus, core.instance, *self._task_devices(core))
-
-    def _task_devices(self, core: Core) -> tuple[tuple[Device, ...], int]:
-        """The devices that are judged for a task, and how many others there are; nothing where the machine is guarded."""
-        task = self.gpu_side.task
-        if task is None:
-            return (), 0
-        devices = {device.key: device for device in core.selection.devices}
-        keys = [self._last.state.gpus[i] for i in core.selection.judged]
-        return tuple([devices.get(key, Device(key)) for key in keys]), task.beside
 
     def _readings(self) -> list[list[object]]:
         """Label, load (None: unknown) and text of each GPU, for messages and records."""
@@ -507,8 +488,8 @@ class Loop:
         now = self._now = instant.boot
         if type(event) is Line and event.child == self.gpu_side.reader.child:
             answer = self.gpu_side.line(event.data, now)
-            # the first answer of a new reader, which no tick waited for, reaches back over the hole: not to be lost
-            # what came too late is followed by all that was written while the guard stood still: work, perhaps
+            # the first answer of a new reader, which no tick waited for, covers the gap: it must not be lost
+            # behind a late answer comes what was written while the guard stood still: perhaps work
             if not self._awaited and (answer or (self._reading and not self._more_readings())):
                 self._tick(instant)
             return
@@ -518,17 +499,17 @@ class Loop:
                 self._child(event, instant)
             case Request():
                 if failure := self._requests.serve(event):
-                    self._trouble("request", failure)
+                    self.journal.trouble("request", failure)
             case Signal():
                 self._signal(event.name)
 
     def _more_readings(self) -> bool:
-        """Whether the reader of the GPUs has written more than was heard of it."""
+        """Whether more lines of the GPU reader wait to be handled."""
         child = self.gpu_side.reader.child
         return any(isinstance(event, Line) and event.child == child for event in self._arrived)
 
     def _child(self, event: Line | Ended, now: Instant) -> None:
-        """Hand a child's line, or its end, to whom the child belongs."""
+        """Hand a child's line, or its end, to the part that owns the child."""
         if isinstance(event, Ended) and event.child == self.gpu_side.reader.child:
             self.gpu_side.reader.ended(event.code, now.boot)
         elif self.cloud.owns(event.child):
@@ -539,10 +520,10 @@ class Loop:
             before, reader = self.host_side.vetoes, self.gpu_side.reader
             self.host_side.take(event, now.boot)
             if self.host_side.vetoes is not before and reader.streaming and not reader.would_cross(now.boot):
-                reader.end_stream()  # the next tick comes in its time, also where that reader would say nothing
+                reader.end_stream()  # then the next tick comes in time, even where that reader would skip it
             if self._reading and not self._awaited and not self._more_readings():
                 self._tick(now)
-            elif self._calm and not self._reading and self.host_side.unasked:  # the next tick may leave out a beat
+            elif self._calm and not self._reading and self.host_side.unasked:  # the next tick may skip a beat
                 self._ask_host(now.boot)
         elif self.workers.owns(event.child):
             self._take(self.workers.take(event, now.boot))
@@ -562,7 +543,7 @@ class Loop:
         """Queue the outcome of an effect."""
         if outcome.effect in self._saving:
             self._saving.discard(outcome.effect)
-            self._trouble("hooks.pre_stop", outcome.detail if outcome.status == "failed" else None)
+            self.journal.trouble("hooks.pre_stop", outcome.detail if outcome.status == "failed" else None)
         self._events.append(outcome)
 
     def _signal(self, name: str) -> None:
@@ -583,7 +564,7 @@ class Loop:
         self.workers.config = self.config
         for part in (self.cloud, self.host_side, self.heartbeat, self.summary, self.hooks, self.gpu_side):
             part.adopt(self.config)
-        self._trouble("channels", self.config.get("unaddressed"))
+        self.journal.trouble("channels", self.config.get("unaddressed"))
         before_basis, self.memory.plan_basis = self.memory.plan_basis, plan_basis(self.config)
         same_basis, policy = before_basis == self.memory.plan_basis, self.cloud.relaxed(self.configured)
         if same_basis and policy == self.relaxed and checksum(self.config) == checksum(before):
@@ -607,9 +588,9 @@ class Loop:
         self._apply_price()
 
     def _apply_price(self) -> None:
-        """Count with the best known price; the policy that is saved, and compared at a restart, has none."""
+        """Use the best known price; the policy that is saved, and compared after a restart, has none."""
         priced = self.cloud.priced(self.relaxed)
-        if priced != self.policy:  # else the same object stays, and what is cached for it
+        if priced != self.policy:  # else keep the same object, and what is cached for it
             self.policy = priced
 
     def _change_policy(self, policy: Policy, why: str, *, proven: bool = True) -> None:
@@ -619,7 +600,8 @@ class Loop:
         self._begin_again(why, proven=proven)
 
     def _begin_again(self, why: str, *, proven: bool = True) -> None:
-        self.workers.abandon_all("check")  # under the old rules: the engine asks anew for those that still count
+        # under the old rules: the engine asks again for those that still count
+        self.workers.abandon_all("check")
         self._step(Began(self.host.clock().boot, why, proven))
 
     def drive(self, *, attach: bool) -> str:
@@ -635,40 +617,17 @@ class Loop:
         self.memory.save(self._last.state, self._readers())
         return "GPU driver attached" if attach else "GPU driver detached; no GPU can be read until `costguard attach`"
 
-    def _trouble(self, subject: str, message: str | None) -> None:
-        """Log once that a part of the guard itself fails, and once (None) that it works again."""
-        before = self.troubles.get(subject)
-        if message and message != before:
-            self.troubles[subject] = message
-            self.host.say(f"<3>{message}")
-        elif not message and before:
-            del self.troubles[subject]
-            self.host.say(f"<5>{journal.recovered(subject)}")
-
-    def _log(self, at: float) -> bool:
-        """Log the sentence if it changed; whether it was logged."""
-        sentence, state = self._last.sentence, self._last.state
-        key, logged_at = self._logged
-        if state.core is self._logged_of and (key[0] != STARTING or sentence.word == STARTING):
-            return False  # as in most ticks: only the time is new, and only a start is over by itself
-        self._logged_of = state.core if sentence.key == key else None
-        if sentence.key == key or (sentence.key[0] == key[0] and at - logged_at < LOG_EVERY_SECONDS):
-            return False
-        self._logged = (sentence.key, at)
-        self.host.say(f"<6>{sentence}")
-        return True
-
     # -- beginning and end -----------------------------------------------------------------------------------
 
     def _survive(self, error: Exception) -> None:
         """Report a bug, end what waits to act, and begin the engine again: that can only delay a stop."""
         now = self.host.clock()
-        self._trouble("bug", journal.bug(error))
+        self.journal.trouble("bug", bug(error))
         self._bugs = [at for at in self._bugs if now.boot - at < BUGS_WITHIN_SECONDS] + [now.boot]
         if len(self._bugs) >= BUGS_LIMIT:
-            self.host.save(b"{}")  # should the state be what the bug needs, the next process begins without it
+            self.host.save(b"{}")  # if the state causes the bug, the next process begins without it
             raise error
-        self.workers.abandon_all("prepare")  # the others cannot act, and the engine waits for what they find
+        self.workers.abandon_all("prepare")  # the others cannot act, and the engine waits for their answers
         self._begin.append(Began(now.boot, "error"))
         self._next_tick = now.boot + self.policy.interval
 
@@ -686,33 +645,7 @@ class Loop:
         for part in (self._reload, self.heartbeat, self.summary, self.hooks):
             part.stop()
         self.history.close(now)
-        telling, goes_on = self.workers.telling, self._await_the_last(now)
-        while goes_on and self.workers.cut_off(self.host.clock().boot):
-            goes_on = self._await_the_last(self.host.clock())
-        if telling and goes_on:  # what came of a message after some seconds is still to be written
-            self._await_the_last(self.host.clock())
-        self.workers.abandon_all("tell", "prepare", "check", "confirm")  # events meanwhile may have started some
+        LastWait(self.host, self.disk, self.history, self.workers, self._handle).run()
+        self.workers.abandon_all("tell", "prepare", "check", "confirm")  # events during the wait may have started some
         guarded = wording_of(self.policy.kill_action, in_task=bool(self.config.get("guarded"))).guarded
         self.host.say(f"<5>stopped; this {guarded.noun} is no longer guarded")
-
-    def _await_the_last(self, since: Instant) -> bool:
-        """Wait for files and messages; False when somebody asked a second time for the end."""
-        self.history.run(since)
-        while until := self._worth_waiting(since.boot):
-            for event in self.host.wait(until):
-                if isinstance(event, Line | Ended):
-                    self._handle(event)
-                elif isinstance(event, Signal):
-                    return False
-            self.history.run(since)
-        return True
-
-    def _worth_waiting(self, since: float) -> float:
-        """Until when to wait for files and messages; 0 when there are none, or the time is over."""
-        limits = [LEAVE_WITHIN_SECONDS] if self.disk.pending or self.history.pending else []
-        limits += [LAST_MESSAGES_SECONDS] if self.workers.telling else []
-        until = since + max(limits, default=0.0)
-        return until if until > self.host.clock().boot else 0.0
-
-
-_PRIORITY = {"info": "<5>", "warning": "<4>", "critical": "<2>"}

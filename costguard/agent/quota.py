@@ -23,31 +23,20 @@ DAY_SECONDS = 86400.0
 class Counted(NamedTuple):
     """Messages that have left the machine: since when (boot clock), how many, and the incident of the last `would_act`."""
 
-    began: float
-    sent: int
-    sent_of_users: int
-    would_act: float
-    would_act_of: str
-    left_out: Mapping[str, int]
+    began: float = -HOUR_SECONDS
+    sent: int = 0
+    sent_of_users: int = 0
+    would_act: float = -DAY_SECONDS
+    would_act_of: str = ""
+    left_out: Mapping[str, int] = {}
 
 
 class Quota:
     """Messages of level *info*, and what readers find: so many an hour, the others as one digest at its end."""
 
     def __init__(self, counted: Counted | None = None) -> None:
-        self._began, self._sent, self._sent_of_users = -HOUR_SECONDS, 0, 0
-        self._left_out: dict[str, int] = {}
-        self._would_act, self._would_act_of = -DAY_SECONDS, ""
-        if counted is not None:
-            self._began, self._sent, self._sent_of_users, self._would_act, self._would_act_of = counted[:5]
-            self._left_out = dict(counted.left_out)
-
-    @property
-    def counted(self) -> Counted:
+        self.counted = counted or Counted()
         """What the next guard of this boot goes on with: one that is restarted often must not write more often."""
-        return Counted(
-            self._began, self._sent, self._sent_of_users, self._would_act, self._would_act_of, dict(self._left_out)
-        )
 
     def admits_dry(self, kind: str, now: float, incident: str) -> bool:
         """Whether a message of a dry run may leave now: what would have been done, once a day; the summary has the rest.
@@ -56,34 +45,37 @@ class Quota:
         """
         if kind != "would_act":
             return kind not in DRY_NEVER
-        if now < self._would_act + DAY_SECONDS:
-            return bool(incident) and incident == self._would_act_of
-        self._would_act, self._would_act_of = now, incident
+        if now < self.counted.would_act + DAY_SECONDS:
+            return bool(incident) and incident == self.counted.would_act_of
+        self.counted = self.counted._replace(would_act=now, would_act_of=incident)
         return True
 
     def admits(self, kind: str, level: str, now: float) -> bool:
         """Whether a message may leave now; one that may not is counted for the digest."""
         if kind in ALWAYS or (level != "info" and kind != "finding"):
             return True
-        if now >= self._began + HOUR_SECONDS and not self._left_out:
-            self._began, self._sent, self._sent_of_users = now, 0, 0
-        if kind in BY_USERS:
-            self._sent_of_users += 1
-            if self._sent_of_users <= LIMIT:
-                return True
-        elif self._sent < LIMIT:
-            self._sent += 1
+        if now >= self.counted.began + HOUR_SECONDS and not self.counted.left_out:
+            self._begin(now)
+        if kind in BY_USERS and self.counted.sent_of_users < LIMIT:
+            self.counted = self.counted._replace(sent_of_users=self.counted.sent_of_users + 1)
             return True
-        self._left_out[kind] = self._left_out.get(kind, 0) + 1
+        if kind not in BY_USERS and self.counted.sent < LIMIT:
+            self.counted = self.counted._replace(sent=self.counted.sent + 1)
+            return True
+        left_out = {**self.counted.left_out, kind: self.counted.left_out.get(kind, 0) + 1}
+        self.counted = self.counted._replace(left_out=left_out)
         return False
+
+    def _begin(self, now: float) -> None:
+        self.counted = self.counted._replace(began=now, sent=0, sent_of_users=0, left_out={})
 
     @property
     def deadline(self) -> float:
         """When the digest is due."""
-        return self._began + HOUR_SECONDS if self._left_out else NEVER
+        return self.counted.began + HOUR_SECONDS if self.counted.left_out else NEVER
 
     def digest(self, now: float) -> str:
         """What was left out; a new hour begins with it."""
-        listed = ", ".join(f"{number} × {kind}" for kind, number in self._left_out.items())
-        self._began, self._sent, self._sent_of_users, self._left_out = now, 0, 0, {}
+        listed = ", ".join(f"{number} × {kind}" for kind, number in self.counted.left_out.items())
+        self._begin(now)
         return listed

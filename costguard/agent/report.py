@@ -26,11 +26,7 @@ Date = Callable[[float | None], float | None]
 
 
 def report(
-    step: Step,
-    seen: Observation,
-    policy: Policy,
-    wall: float,
-    findings: Findings = MappingProxyType({}),
+    step: Step, seen: Observation, policy: Policy, wall: float, findings: Findings = MappingProxyType({})
 ) -> dict[str, Any]:
     """The engine's part of the status; ``wall`` is the date of its last step."""
     state, core, rules = step.state, step.state.core, rules_of(policy)

@@ -52,10 +52,10 @@ LAST_WORDS = frozenset(("acting", "unguarded"))
 """Kinds after which the machine, or the guard, may be gone within seconds: they wait for no other message."""
 
 REMARKS_KEPT = 16
-"""Remarks of which is known that they were made."""
+"""Remarks that are remembered as made."""
 
 LATELY_KEPT = 24
-"""Messages of which is known in which order they were told."""
+"""Messages whose order is remembered."""
 
 
 FOLLOWED_UP = frozenset(("warning", *ENDS.values(), "failed"))
@@ -66,26 +66,12 @@ ActionEffect = Check | Prepare | Confirm | Save
 
 
 def status_without_answer(kind: str) -> str:
-    """The outcome of a worker that reported none: one that may have acted, or confirms an action, proves nothing."""
+    """The outcome of a worker that reported none: *unknown* where it may have acted, or was confirming."""
     return "unknown" if kind in {"act", "confirm"} else "failed"
 
 
 class Worker:
     """One process and what the engine expects of it."""
-
-    __slots__ = (
-        "cut_off",
-        "effect",
-        "findings",
-        "held_back",
-        "job",
-        "kind",
-        "lost",
-        "receipt",
-        "reported",
-        "task",
-        "written",
-    )
 
     def __init__(self, effect: str, kind: str, task: "ChildTask[ActionAnswer] | ChildTask[DeliveryResult]") -> None:
         self.effect = effect
@@ -95,10 +81,10 @@ class Worker:
         self.findings: tuple[tuple[str, str, str], ...] = ()
         self.receipt = ""
         self.job: TellJob | None = None  # of a message
-        self.written = 0.0  # when its facts were so, on the boot clock
-        self.held_back = ""  # why it was kept from the channels beyond this machine
-        self.cut_off = False  # the agent ends: what became of a message is for the history alone
-        self.lost = ""  # why nobody heard of a message, once its record is asked
+        self.written = 0.0  # when its facts were true, on the boot clock
+        self.held_back = ""  # why it was held back from the channels beyond this machine
+        self.cut_off = False  # the agent is ending: what becomes of the message matters for the history alone
+        self.lost = ""  # why its worker is gone, once the record of its message is asked
 
 
 class Workers:
@@ -153,9 +139,9 @@ class Workers:
         self._remarked = [str(topic) for topic in remarked][-REMARKS_KEPT:] if isinstance(remarked, list) else []
 
     def submit(self, effect: Check | Prepare, now: float, given: Circumstances) -> Outcome | None:
-        """Start the worker of an effect now, or with jitter where a fleet would ask its cloud together.
+        """Start the worker of an effect now, or with jitter where a whole fleet would ask its cloud at once.
 
-        Checks run one after another, in the order of the actions: a guest's shutdown as a fallback rests on what the
+        Checks run one after another, in the order of the actions: a guest's shutdown as a fallback relies on what the
         cloud's plan has shown.
         """
         for key, (_, older) in list(self._waiting.items()):
@@ -207,14 +193,14 @@ class Workers:
             or effect.facts.get("told_again")
             or (effect.kind == "countdown" and effect.facts.get("unreached_tries"))
         ):
-            job = job._replace(again=True)  # who has taken an earlier try of it is spared
+            job = job._replace(again=True)  # spares those who took an earlier try
         if (beyond := self._beyond) and (why := self._held_back(effect, now)):
             job = job._replace(channels=tuple(name for name in job.channels if name not in beyond))
             if not job.channels:
                 return Outcome(now, effect.id, "delivered", proof=why)
         if draft.kind not in LAST_WORDS and (before := self._before(draft)):
             job = job._replace(after=before, told=now)
-        if not why:  # what stays on the machine tells those nothing who wait for what they have not got
+        if not why:  # a message that stays on the machine replaces nothing for those beyond it
             self._lately.append(draft._replace(facts={"incident": incident}))
             late = self._overtake(draft, STOP_TRYING if job.pause else LEAVE_NOW)
             job = job._replace(message=standing_for(draft, late))
@@ -226,7 +212,7 @@ class Workers:
         return outcome
 
     def _overtake(self, by: Draft, line: bytes) -> list[Draft]:
-        """Earlier messages that this one contradicts are tried no more, wherever they are. Those messages, the first one first."""
+        """Stop trying earlier messages that this one contradicts. Returns them, the first one first."""
         telling = [worker for worker in self._running if worker.job is not None and not worker.reported]
         late = self._redelivery.overtaken(by) if self._redelivery is not None else []
         if telling:
@@ -239,7 +225,7 @@ class Workers:
         return late
 
     def _before(self, draft: Draft) -> tuple[Earlier, ...]:
-        """What is on its way that people must read before: each address waits for what it lacks of that."""
+        """Messages on their way that people must read first: each address waits for those that it lacks."""
         telling = [one.job for one in self._running if one.job is not None and not one.reported]
         if self._redelivery is not None and (again := self._redelivery.sending) is not None:
             telling.append(again)
@@ -268,7 +254,7 @@ class Workers:
         )  # fmt: skip
 
     def _task_channel(self, draft: Draft, places: dict[str, Any]) -> tuple[str, ...]:
-        """The owner of a task that is guarded hears in the task itself what happens to it."""
+        """The channel in the guarded task itself, where its owner looks."""
         if not self.config.get("guarded"):
             return ()
         concerns = draft.facts.get("mode") == "live" and draft.facts.get("incident")
@@ -288,7 +274,7 @@ class Workers:
             from costguard.agent.quota import Quota
 
             self._quota = Quota()
-        # people are told that something is taken back where they were told of it, whatever the mode is by then
+        # a message that takes something back goes where the first one went, whatever the mode is by now
         in_dry_run = effect.facts.get("announced_dry") is True
         live = effect.facts.get("announced_live") is True or (effect.facts.get("mode") == "live" and not in_dry_run)
         few = self.config.get("notify", {}).get("dry_run") == "few" and not live
@@ -302,7 +288,7 @@ class Workers:
         if topic in self._remarked:
             return False
         self._remarked = [*self._remarked, topic][-REMARKS_KEPT:]
-        name = f"{self._boot}-remark-{topic}-{now // 3600.0:.0f}"  # who has it in an hour is spared, however often it is so anew
+        name = f"{self._boot}-remark-{topic}-{now // 3600.0:.0f}"  # whoever got it within the hour is spared, however often the remark is made anew
         job = self.message(Draft(name, "notes", "warning", {**facts, "text": text}))
         # a fleet that finds the same must not write at the same second; what waits here outlives a guard that is killed
         leaves_at = now + self._jitter.before_message(Tell("", "notes", "warning", {}), self.config)
@@ -310,7 +296,7 @@ class Workers:
         return True
 
     def settled(self, topic: str) -> None:
-        """What was remarked is not so any more, so that it may be remarked again."""
+        """The remark is no longer true, so it may be made again."""
         if topic in self._remarked:
             self._remarked = [one for one in self._remarked if one != topic]
 
@@ -352,7 +338,7 @@ class Workers:
                 self._drop(worker)
 
     def cut_off(self, now: float) -> bool:
-        """End what is still being told, and keep what its record knows, or that nobody knows. Whether there was any."""
+        """End messages that are still on their way, and record what became of them as far as known. Whether there were any."""
         unheard = [worker for worker in self._running if worker.kind == "tell" and not worker.reported]
         for worker in unheard:
             worker.cut_off = True
@@ -367,7 +353,7 @@ class Workers:
         return any(worker.kind == "tell" and not worker.reported for worker in self._running)
 
     def _recalled(self, event: Line | Ended) -> None:
-        """Keep what is known of one message of which nobody heard."""
+        """Record what is known of one message whose worker is gone."""
         with suppress(TaskError):
             answer = self._recall.answer(event)
             if answer is None or not (name := str(answer.beside.get("id") or "")):
@@ -445,7 +431,7 @@ class Workers:
         self._running.remove(worker)
 
     def _asks_record(self, worker: Worker, now: float, why: str) -> bool:
-        """Whether the record is asked what became of a message whose worker is gone; once for each."""
+        """Ask the record what became of a message whose worker is gone, once for each. Whether it is asked."""
         if worker.job is None or worker.lost:
             return False
         job = RecallJob(self.config["paths"]["runtime"], why, now, worker.job.message, worker.job.channels)
@@ -460,7 +446,7 @@ class Workers:
         return True
 
     def _lost(self, worker: Worker, now: float, why: str) -> Outcome | None:
-        """What a worker that is gone came to; None while the record of its message is asked."""
+        """The outcome of a worker that is gone; None while the record of its message is asked."""
         if self._asks_record(worker, now, why):
             return None
         why = worker.lost or why
@@ -498,7 +484,7 @@ class Workers:
 
     def _delivery_result(self, worker: Worker, answer: DeliveryResult, now: float) -> Outcome | None:
         worker.reported = True
-        # not asked for by the engine, or of no use to it any more: nobody else keeps what became of it
+        # the engine did not ask for it, or has no more use for it: nobody else records what became of it
         if worker.job is not None and (worker.cut_off or not worker.effect):
             self._record_delivery(worker.job, answer)
         if worker.cut_off:
@@ -509,7 +495,7 @@ class Workers:
         failed = "; ".join(
             [f"{name}: {why}" for name, why in answer.failed.items()] + [answer.error] * bool(answer.error)
         )
-        if worker.held_back and not answer.reached:  # nobody failed to get what was kept back on purpose
+        if worker.held_back and not answer.reached:  # a message held back on purpose has failed nobody
             return Outcome(now, worker.effect, "delivered", proof=worker.held_back, begun=answer.begun)
         status = "delivered" if answer.arrived(self._beyond) else "failed"
         outcome = Outcome(now, worker.effect, status, failed, proof=reached[:REACHED_LIMIT])
@@ -526,9 +512,9 @@ class Workers:
             self._record(job.message, answer, 1)
 
     def _send_again(self, job: TellJob, answer: DeliveryResult, now: float, written: float) -> None:
-        """A channel beyond this machine did not take it; a terminal is gone with whoever sat there.
+        """Retry channels beyond this machine that did not take it; a terminal is gone with whoever sat there.
 
-        What nobody took and the engine follows up is its own matter: it sends that to all again.
+        A message that nobody took, and that the engine follows up, the engine itself sends to all again.
         """
         unheard = job.message.kind == "countdown" and "unreached_tries" in job.message.facts
         by_engine = job.message.kind in FOLLOWED_UP or unheard
@@ -552,7 +538,7 @@ class Workers:
         return self._redelivery
 
     def _holds(self, job: TellJob) -> bool:
-        """Whether no later message says something else."""
+        """Whether no later message contradicts it."""
         from costguard.agent.redelivery import overtakes
 
         told = list(self._lately)

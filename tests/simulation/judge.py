@@ -608,8 +608,8 @@ class Judge(Watch):
         """A tick is over."""
         if not message.startswith("WATCHDOG"):
             return
-        if self.story.loop is not None and self.story.loop.troubles.get("bug"):
-            raise Violation(f"a bug: {self.story.loop.troubles['bug']}")
+        if self.story.loop is not None and self.story.loop.journal.troubles.get("bug"):
+            raise Violation(f"a bug: {self.story.loop.journal.troubles['bug']}")
         at, look, kept = self.at, self._look, self._kept
         self._look = self._kept = None
         self.processes.tick()

@@ -76,7 +76,7 @@ def test_one_writer_hangs_and_no_second_one(kind: str) -> None:
     assert host.most == {kind: 1}
     assert [when for when, program in host.started if program == kind and when > HANGS_UNTIL]
     assert [line for line in journal.lines if "does not respond" in line]
-    assert not loop.troubles
+    assert not loop.journal.troubles
 
 
 def test_the_newest_commitments_are_saved_in_the_end() -> None:

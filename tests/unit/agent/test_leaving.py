@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.loop import LAST_MESSAGES_SECONDS, Loop
+from costguard.agent.leaving import LAST_MESSAGES_SECONDS
+from costguard.agent.loop import Loop
 from costguard.host.files import COMMITMENTS, STATE
 from costguard.host.ports import Instant
 from costguard.notify.job import AGENT_ENDED, IN_DOUBT

@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from costguard.agent.loop import LEAVE_WITHIN_SECONDS, LOG_EVERY_SECONDS, Loop
+from costguard.agent.journal import LOG_EVERY_SECONDS
+from costguard.agent.leaving import LEAVE_WITHIN_SECONDS
+from costguard.agent.loop import Loop
 from costguard.host.ports import Instant
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
 from tests.unit.agent.test_bugs import Buggy

@@ -71,7 +71,7 @@ def test_the_service_manager_hears_the_end(fault: str) -> None:
     loop.run()
     assert manager.heard == ["RELOADING=1", "READY=1"]
     assert (loop.policy.kill_duration == 1234.0) == (fault == "")
-    assert ("reload" in loop.troubles) == (fault != "")
+    assert ("reload" in loop.journal.troubles) == (fault != "")
 
 
 def test_a_second_reload_replaces_a_check_under_way() -> None:

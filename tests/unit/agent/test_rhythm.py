@@ -95,7 +95,7 @@ def test_a_driver_that_hangs_from_the_first_moment_is_told() -> None:
     host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=2400.0, watch=journal, faults=Deaf())
     loop = Loop(host, effective(interval=INTERVAL), host.start())
     told: list[str] = []
-    host.world.at(600.0, lambda: told.append(loop.troubles.get("nvml", "")))
+    host.world.at(600.0, lambda: told.append(loop.journal.troubles.get("nvml", "")))
     loop.run()
     assert "did not answer within 30 s" in told[0]
     assert len([line for line in journal.lines if "did not answer" in line]) == 1

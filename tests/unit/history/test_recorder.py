@@ -282,7 +282,7 @@ def test_memory_is_bounded_and_the_loss_is_told(monkeypatch: pytest.MonkeyPatch)
     host, journal, loop = play(BadDisk("fail", 10**9))
     assert len(host.world.history) == 0
     assert sum("history" in line for line in journal.lines) == 1
-    assert loop.troubles["history"].endswith("disk is full")
+    assert loop.journal.troubles["history"].endswith("disk is full")
     recovered, _journal, _loop = play(BadDisk("fail", 15))
     lost = [event for event in events(recovered) if event.kind == "lost"]
     kept = sum(len(batch["gpus"]) for batch in recovered.world.history)
