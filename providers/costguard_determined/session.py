@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from costguard.cloud.api import Ticket
 from costguard.plans import PlanFinding, Result, Verdict
 from costguard.tasks.api import Place, SchedulerError, State, Task, TaskFacts
+from costguard.tasks.outcome import TaskLook, confirmed, doubted, unsent
 from costguard_determined import identity
 from costguard_determined.master import Master
 
@@ -71,55 +72,30 @@ class Remote:
     def end(self, facts: TaskFacts, ticket: Ticket) -> Result:
         """The kill of exactly this task, if it is still the same allocation of it."""
         end = time.monotonic() + ticket.deadline
-        seen = self._seen(end)
-        if seen is None or seen.state == "ended":
-            return Result("done", f"{self._task.words} had ended by itself: nothing was sent")
-        if seen.stamp != facts.stamp:
-            return Result("refused", f"{self._task.words} has restarted since it was checked: nothing was sent")
-        if seen.state == "ending":
-            return Result("accepted", f"{self._task.words} is being ended already: nothing was sent")
-        if seen.state != "running":
-            return Result("refused", f"{self._task.words} is no longer running ({seen.said}): nothing was sent")
+        known = unsent(self._shown(end), facts.stamp)
+        if known is not None:
+            return known
         proof = f"POST {self._path}/kill"
         try:
             self._master.ask("POST", f"{self._path}/kill", end - time.monotonic())
         except SchedulerError as error:
-            return self._doubted(error, proof, end)
+            return doubted(error, lambda: self._shown(end), proof)
         return Result("accepted", f"`{proof}` was accepted by Determined", proof)
-
-    def _doubted(self, error: SchedulerError, proof: str, end: float) -> Result:
-        """A request that failed: where it may have been accepted, or the task had ended, a look decides."""
-        if error.sent == "no" and error.trouble != "gone":
-            raise error
-        try:
-            seen = self._seen(end)
-            ends = seen is None or seen.state in {"ended", "ending"}
-        except SchedulerError:
-            ends = False  # a look that fails takes no doubt away
-        if not ends:
-            raise error
-        if error.trouble == "gone":
-            return Result("done", f"{self._task.words} had ended by itself")
-        return Result("accepted", f"{error.told}, but Determined shows that the task ends", proof)
 
     def confirm(self, ticket: Ticket, recorded: Result | None) -> Result:
         """The state of the task; one that the master does not know any more has ended a while ago."""
-        seen = self._seen(time.monotonic() + ticket.deadline)
-        proof = recorded.proof if recorded else ""
-        if seen is None or seen.state == "ended":
-            said = UNKNOWN.removeprefix("that it knows ") if seen is None else seen.said
-            return Result("done", f"closed: {self._task.words} has ended (Determined shows {said})", proof)
-        if seen.state == "ending":
-            return Result("pending", f"seen ending: Determined shows {seen.said}", proof)
-        still = f"{self._task.words} still runs (Determined shows {seen.said})"
-        if recorded is None:
-            return Result("unknown", f"no record of this attempt, and {still}")
-        return recorded._replace(detail=f"{recorded.detail}; {still}")
+        return confirmed(self._shown(time.monotonic() + ticket.deadline), recorded)
 
     def tell(self, text: str, within: float) -> str:
         """Determined has no place for messages of others; the watcher's own output is in the log of the task."""
         hint = "what the watcher writes is in the task's log; name a channel for its owner: [notify.channels.NAME]"
         raise SchedulerError("refused", "a task of Determined has no place for messages", hint=hint)
+
+    def _shown(self, end: float) -> TaskLook:
+        seen = self._seen(end)
+        if seen is None:
+            return TaskLook("Determined", self._task, "ended", UNKNOWN)
+        return TaskLook("Determined", self._task, seen.state, seen.said, seen.stamp)
 
     def _seen(self, end: float) -> Seen | None:
         """The task; None where the master knows no such task. Raises SchedulerError, and a question leaves no doubt."""

@@ -4,9 +4,10 @@ import time
 from collections.abc import Iterator
 
 from costguard.cloud.api import Ticket
-from costguard.cloud.send import EndRequest, Look, send, unchanged
+from costguard.cloud.send import EndRequest, Look, send
 from costguard.plans import PlanFinding, Result, Verdict
 from costguard.tasks.api import Place, SchedulerError, Task, TaskFacts
+from costguard.tasks.outcome import TaskLook, confirmed
 from costguard_kubernetes import change, errors
 from costguard_kubernetes.api import Api, Request, ends_at
 from costguard_kubernetes.kinds import POD, Data, Object, at
@@ -56,12 +57,7 @@ class PodSession:
     def confirm(self, ticket: Ticket, recorded: Result | None) -> Result:
         """Whether the pod is gone, or is seen to go."""
         seen = self._survey.take(ends_at(ticket.deadline))
-        proof = recorded.proof if recorded else ""
-        if seen.state == "ended":
-            return Result("done", f"closed: {self._task.words} has ended (Kubernetes says {seen.said})", proof)
-        if seen.state == "ending":
-            return Result("pending", f"seen ending: Kubernetes says {seen.said}", proof)
-        return unchanged(recorded, f"{self._task.words} still runs (Kubernetes says {seen.said})")
+        return confirmed(TaskLook("Kubernetes", self._task, seen.state, seen.said), recorded)
 
     def tell(self, text: str, within: float) -> str:
         """An event of the pod, as `kubectl describe pod` shows it."""

@@ -7,6 +7,7 @@ from costguard.cloud.api import Ticket
 from costguard.plans import PlanFinding, Result, Verdict
 from costguard.tasks.api import Place, SchedulerError, State, Task, TaskFacts
 from costguard.tasks.commands import run
+from costguard.tasks.outcome import TaskLook, confirmed, doubted, unsent
 from costguard_slurm import identity
 from costguard_slurm.errors import explain
 from costguard_slurm.record import Record, find
@@ -15,6 +16,8 @@ CALL_SECONDS = 5.0
 """For one call of a program. A controller that answers at all does so in less than one."""
 
 ROOT = 0
+
+UNKNOWN = "that it knows no such job"
 
 
 class Job:
@@ -29,7 +32,7 @@ class Job:
         """One question to the controller."""
         record = self._record(within)
         if record is None:
-            return TaskFacts("ended", "that it knows no such job")
+            return TaskFacts("ended", UNKNOWN)
         return TaskFacts(
             _state(record),
             record.said,
@@ -45,52 +48,23 @@ class Job:
         """`scancel` of exactly this job, if it is still the same one."""
         end = time.monotonic() + ticket.deadline
         record = self._record(ticket.deadline)
-        if record is None or record.state == "ended":
-            return Result("done", f"{self._task.words} had ended by itself: nothing was sent")
-        if record.stamp != facts.stamp:
-            return Result(
-                "refused", f"job {record.job} is not the one that was checked, or has restarted: nothing was sent"
-            )
-        if record.state == "ending":
-            return Result("accepted", f"{self._task.words} is being ended already: nothing was sent")
-        if _state(record) != "running":
-            return Result(
-                "refused", f"{self._task.words} is no longer running (Slurm says {record.said}): nothing was sent"
-            )
+        known = unsent(self._shown(record), facts.stamp)
+        if known is not None or record is None:
+            return known or Result("done", UNKNOWN)
+        _state(record)  # a word that nobody knows is no permission
         within = min(CALL_SECONDS, end - time.monotonic())
+        proof = f"scancel {record.name}"
         said = run(["scancel", record.name], within, folder=self._folder, environ=self._environ)
         if said.late or said.code != 0:
-            return self._doubted(explain("scancel", said, within), record, end)
-        return Result("accepted", f"`scancel {record.name}` was accepted by Slurm", f"scancel {record.name}")
-
-    def _doubted(self, error: SchedulerError, before: Record, end: float) -> Result:
-        """A request that failed: where it may have been accepted, a look decides."""
-        if error.trouble == "gone":
-            return Result("done", f"{self._task.words} had ended by itself")
-        if not error.in_doubt:
-            raise error
-        try:
-            record = self._record(end - time.monotonic())
-            ends = record is None or record.state in {"ended", "ending"}
-        except SchedulerError:
-            ends = False  # a look that fails takes no doubt away
-        if not ends:
-            raise error
-        return Result("accepted", f"{error.told}, but Slurm shows that the job ends", f"scancel {before.name}")
+            error = explain("scancel", said, within)
+            if error.trouble == "gone":
+                return Result("done", f"{self._task.words} had ended by itself")
+            return doubted(error, lambda: self._shown(self._record(end - time.monotonic())), proof)
+        return Result("accepted", f"`{proof}` was accepted by Slurm", proof)
 
     def confirm(self, ticket: Ticket, recorded: Result | None) -> Result:
         """The state of the job; one that Slurm does not know any more has ended a while ago."""
-        record = self._record(ticket.deadline)
-        said = "no such job any more" if record is None else record.said
-        if record is None or record.state == "ended":
-            return Result("done", f"closed: {self._task.words} has ended (Slurm shows {said})", _proof(recorded))
-        if record.state == "ending":
-            return Result("pending", f"seen ending: Slurm shows {said}", _proof(recorded))
-        if recorded is None:
-            return Result(
-                "unknown", f"no record of this attempt, and {self._task.words} still runs (Slurm shows {said})"
-            )
-        return recorded._replace(detail=f"{recorded.detail}; {self._task.words} still runs (Slurm shows {said})")
+        return confirmed(self._shown(self._record(ticket.deadline)), recorded)
 
     def tell(self, text: str, within: float) -> str:
         """`scontrol notify`: to the output of a batch job, to the terminal of `srun` or `salloc`."""
@@ -131,6 +105,11 @@ class Job:
             raise error
         return said.output
 
+    def _shown(self, record: Record | None) -> TaskLook:
+        if record is None:
+            return TaskLook("Slurm", self._task, "ended", UNKNOWN)
+        return TaskLook("Slurm", self._task, record.state or "running", record.said, record.stamp)
+
     def _is_here(self, nodes: str) -> bool:
         if nodes == self._node:
             return True
@@ -154,7 +133,3 @@ def _rights(record: Record) -> list[tuple[Verdict, PlanFinding]]:
         return []
     text = f"job {record.name} is {record.owner or 'somebody else'}'s, and this agent runs as uid {me}, which may not cancel it"
     return [("refuse", PlanFinding("not_permitted", text, "run costguard as the owner of the job, or as root"))]
-
-
-def _proof(recorded: Result | None) -> str:
-    return recorded.proof if recorded else ""

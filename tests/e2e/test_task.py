@@ -62,7 +62,7 @@ def test_an_idle_job_is_cancelled_and_no_other(agent: Agent, slurm: Slurm) -> No
     assert log.startswith("costguard watches job 1 of alice. LIVE")
     assert "whoever reads the output of the task is warned, and 1s later" in log
     assert "scancel 1" in agent.ask("history", incident["id"]).stdout
-    assert "the task has ended (closed: job 1 has ended (Slurm shows CANCELLED))" in log
+    assert "the task has ended (closed: job 1 has ended (Slurm says CANCELLED))" in log
     story = agent.ask("history", incident["id"]).stdout
     assert re.search(r"^task +job 1 of alice$", story, re.MULTILINE)
     assert "told: job 1 of alice on " in story
@@ -247,7 +247,7 @@ def test_a_trial_is_killed_by_its_own_identifier_and_its_token_stays(agent: Agen
         agent.until(lambda report: report["phase"] == "CONFIRMING" or "has ended" in log.read_text())
         arguments = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
         agent.until(phase("DONE"))
-    assert "trial 17 has ended (Determined shows TERMINATED)" in log.read_text()
+    assert "trial 17 has ended (Determined says TERMINATED)" in log.read_text()
     kept = [path.read_bytes() for path in agent.folder.rglob("*") if path.is_file()]
     assert len(kept) > 3
     assert not [text for text in (*kept, *arguments) if TOKEN.encode() in text]

@@ -295,7 +295,7 @@ def test_an_autoscaler_is_told(cluster: Cluster) -> None:
     assert ("consequences", "owner_autoscaled") in codes(facts)
     assert "HorizontalPodAutoscaler web governs Deployment train" in text_of(facts, "owner_autoscaled")
     cluster.rights.discard(("list", "horizontalpodautoscalers", "autoscaling"))
-    assert "is not known" in text_of(session(cluster).look(10.0), "owner_autoscaled")
+    assert "it is unknown whether" in text_of(session(cluster).look(10.0), "owner_autoscaled")
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda one: one.__name__)
