@@ -60,12 +60,7 @@ def tools(procfs: str) -> Tools | None:
 
 
 def run(
-    found: Tools,
-    argv: Sequence[str],
-    limit: float,
-    environ: Mapping[str, str],
-    account: Account | None,
-    folder: str,
+    found: Tools, argv: Sequence[str], limit: float, environ: Mapping[str, str], account: Account | None, folder: str
 ) -> ProgramEnd:
     """As `programs.run`. The whole unit is ended at the deadline, with the program, and when this process dies.
 

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 @click.group(
     name="config",
     short_help="Write, check or show the configuration.",
-    epilog=examples(
-        "sudo costguard config init",
-        "costguard config check",
-        "costguard config show",
-    ),
+    epilog=examples("sudo costguard config init", "costguard config check", "costguard config show"),
 )
 def command() -> None:
     """Write a first configuration, check one, or show the effective values."""
@@ -132,10 +128,7 @@ def _passed(settings: "Settings", now: float) -> Iterator[str]:
 
 @command.command(
     short_help="Print the effective values, each with its source.",
-    epilog=examples(
-        "costguard config show",
-        "costguard config show --config costguard.toml --json",
-    ),
+    epilog=examples("costguard config show", "costguard config show --config costguard.toml --json"),
 )
 @options.configuration
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")

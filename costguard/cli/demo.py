@@ -11,13 +11,7 @@ INTERRUPTED = 130
 """128 and the number of SIGINT, as shells have it."""
 
 
-@click.command(
-    epilog=examples(
-        "costguard demo",
-        "costguard demo --fast",
-        "costguard demo --fast --json",
-    )
-)
+@click.command(epilog=examples("costguard demo", "costguard demo --fast", "costguard demo --fast --json"))
 @click.option("--fast", is_flag=True, help="Do not wait between frames.")
 @click.option("--json", "as_json", is_flag=True, help="Print the events, one JSON object a line.")
 def command(*, fast: bool, as_json: bool) -> None:

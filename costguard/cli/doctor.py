@@ -26,13 +26,7 @@ STYLES = {"ok": "green", "note": "", "warn": "yellow", "unseen": "yellow", "bad"
 CANNOT_TELL = "CANNOT TELL as this user whether it is guarded: `sudo costguard doctor` can"
 
 
-@click.command(
-    epilog=examples(
-        "costguard doctor",
-        "sudo costguard doctor --json",
-        "costguard doctor --live",
-    )
-)
+@click.command(epilog=examples("costguard doctor", "sudo costguard doctor --json", "costguard doctor --live"))
 @options.configuration
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def command(arguments: options.Arguments, *, as_json: bool) -> None:

@@ -7,11 +7,7 @@ from costguard.cli.examples import examples
 from costguard.notify.words import sentence
 
 
-@click.command(
-    epilog=examples(
-        "sudo costguard detach",
-    )
-)
+@click.command(epilog=examples("sudo costguard detach"))
 @reach.state_dir
 def detach(*, state_dir: str | None) -> None:
     """Release the GPU driver, so that it can be unloaded, upgraded or its GPUs reset.
@@ -22,11 +18,7 @@ def detach(*, state_dir: str | None) -> None:
     _send(state_dir, "detach")
 
 
-@click.command(
-    epilog=examples(
-        "sudo costguard attach",
-    )
-)
+@click.command(epilog=examples("sudo costguard attach"))
 @reach.state_dir
 def attach(*, state_dir: str | None) -> None:
     """Use the GPU driver again, in a new process that loads the library that is installed now."""

@@ -64,13 +64,7 @@ def _end(_context: click.Context, _parameter: click.Parameter, value: str | None
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @reach.state_dir
 def command(
-    *,
-    duration: float | None,
-    end: float | None,
-    past: float | None,
-    reason: str,
-    as_json: bool,
-    state_dir: str | None,
+    *, duration: float | None, end: float | None, past: float | None, reason: str, as_json: bool, state_dir: str | None
 ) -> None:
     """Keep this machine up for DURATION (30m, 2h, 1h30m, 1d), or until a TIME, whatever the GPUs do.
 

@@ -35,8 +35,7 @@ IMPORTERS: Mapping[str, Importer] = {
     name="import",
     short_help="Take over the configuration of another tool.",
     epilog=examples(
-        "costguard import gpu-mon gpu_mon.conf",
-        "costguard import gpu-mon gpu_mon.conf --output fill.toml",
+        "costguard import gpu-mon gpu_mon.conf", "costguard import gpu-mon gpu_mon.conf --output fill.toml"
     ),
 )
 def command() -> None:

@@ -100,9 +100,7 @@ def install(*, dry_run: bool, force: bool, no_start: bool, root: str, given: tup
 @click.command(
     short_help="Undo what `install` did.",
     epilog=examples(
-        "sudo costguard uninstall --dry-run",
-        "sudo costguard uninstall",
-        "sudo costguard uninstall --purge",
+        "sudo costguard uninstall --dry-run", "sudo costguard uninstall", "sudo costguard uninstall --purge"
     ),
 )
 @click.option("--dry-run", is_flag=True, help="Show what would be removed, and remove nothing.")

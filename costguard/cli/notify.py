@@ -56,23 +56,14 @@ class Arrival(NamedTuple):
         return "ok" if self.arrived else "nobody" if self.nobody else "FAILED"
 
 
-@click.group(
-    name="notify",
-    short_help="Test the channels.",
-    epilog=examples(
-        "sudo costguard notify test",
-    ),
-)
+@click.group(name="notify", short_help="Test the channels.", epilog=examples("sudo costguard notify test"))
 def command() -> None:
     """Find out whether messages reach people."""
 
 
 @command.command(
     short_help="Send a test message over every channel, and report the results.",
-    epilog=examples(
-        "sudo costguard notify test",
-        "sudo costguard notify test --channel terminal",
-    ),
+    epilog=examples("sudo costguard notify test", "sudo costguard notify test --channel terminal"),
 )
 @click.option("--channel", "wanted", multiple=True, metavar="NAME", help="Only this one; may be given several times.")
 @options.configuration

@@ -77,10 +77,7 @@ _BY_SPELLING: Sequence[tuple[Spelling, str]] = (
         "-c --conf",
     ),
     # other tools of the field
-    (
-        _set("kill_duration", "s", "60m"),
-        "--idle-timeout --idle-time --idle-duration --idle-seconds --timeout --window",
-    ),
+    (_set("kill_duration", "s", "60m"), "--idle-timeout --idle-time --idle-duration --idle-seconds --timeout --window"),
     (_set("kill_duration", "m", "60m"), "--idle-minutes --idle-minutes-to-autostop"),
     (_set("grace", "s", "10m"), "--grace-period"),
     (_set("boot_grace", "s", "20m"), "--startup-grace"),

@@ -8,12 +8,7 @@ from costguard.cli.examples import examples
 from costguard.notify.words import sentence
 
 
-@click.command(
-    epilog=examples(
-        "costguard release",
-        "sudo costguard release",
-    )
-)
+@click.command(epilog=examples("costguard release", "sudo costguard release"))
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @reach.state_dir
 def command(*, as_json: bool, state_dir: str | None) -> None:

@@ -97,7 +97,7 @@ def bar(load: float | None, width: int, style: str = "", *, unicode: bool = True
     return Text(text, style=style) + Text(" " * (width - len(text)), style="on grey15")
 
 
-def spark(loads: Sequence[float | None], width: int, colour: str = "green") -> Text:
+def spark(loads: Sequence[float | None], width: int) -> Text:
     """The last ``width`` loads as a line of small bars; unknown is a dot."""
     shown = list(loads)[-width:]
     text = Text(" " * (width - len(shown)))
@@ -106,7 +106,7 @@ def spark(loads: Sequence[float | None], width: int, colour: str = "green") -> T
             text.append("·", style="magenta")
         else:
             level = min(len(_SPARKS) - 1, max(0, round(load * (len(_SPARKS) - 1))))
-            text.append(_SPARKS[level], style=colour if load >= 0.05 else "grey50")
+            text.append(_SPARKS[level], style="green" if load >= 0.05 else "grey50")
     return text
 
 

@@ -10,13 +10,7 @@ from costguard.cli.examples import examples
 from costguard.errors import CostguardError
 
 
-@click.command(
-    epilog=examples(
-        "costguard status",
-        "costguard status --watch",
-        "costguard status --json",
-    )
-)
+@click.command(epilog=examples("costguard status", "costguard status --watch", "costguard status --json"))
 @click.option("--json", "as_json", is_flag=True, help="Print the agent's report as one JSON object.")
 @click.option("--watch", is_flag=True, help="Keep showing it until Ctrl-C.")
 @click.option(

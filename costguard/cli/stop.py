@@ -40,9 +40,7 @@ NOTHING_DONE = "nothing was done"
 
 @click.command(
     epilog=examples(
-        "sudo costguard stop",
-        "sudo costguard stop --action terminate --yes",
-        "costguard stop --verify receipt.json",
+        "sudo costguard stop", "sudo costguard stop --action terminate --yes", "costguard stop --verify receipt.json"
     )
 )
 @options.configuration

@@ -39,14 +39,7 @@ ACTIONS = "stop, terminate, hibernate (cloud); shutdown, reboot (guest); end_tas
 _LIVE = "live machine actions at least 10m"
 
 
-def option(
-    description: str,
-    default: object,
-    *,
-    example: object = True,
-    allowed: str = "",
-    **limits: Any,
-) -> Any:  # noqa: ANN401 - pydantic's own convention: the annotation of the attribute is the type
+def option(description: str, default: object, *, example: object = True, allowed: str = "", **limits: Any) -> Any:  # noqa: ANN401 - pydantic's own convention: the annotation of the attribute is the type
     """One option. Without ``allowed``, its type and ``limits`` say what is allowed (`costguard.config.options`)."""
     return Field(
         default=default,
@@ -500,11 +493,7 @@ class Settings(Section):
         example="live",
     )
     interval: Duration = option(
-        "Time between two looks at the GPUs. The driver remembers at most about 16 s.",
-        "10s",
-        example="5s",
-        gt=0,
-        le=15,
+        "Time between two looks at the GPUs. The driver remembers at most about 16 s.", "10s", example="5s", gt=0, le=15
     )
     arm_threshold: Share = option(
         "Load above this for `arm_duration` counts as work. Until then the rule for idle machines does not apply.",

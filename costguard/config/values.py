@@ -183,10 +183,7 @@ def _latest(date: datetime) -> float:
 
 def show_seconds(value: float) -> str:
     """Write a duration in the largest unit that keeps it exact: ``90`` is ``90s``, ``3600`` is ``1h``."""
-    for unit, size in (("d", 86400), ("h", 3600), ("m", 60)):
-        if value >= size and value % size == 0:
-            return f"{_plain(value / size)}{unit}"
-    return f"{_plain(value)}s"
+    return _in_largest_unit(value, {"d": 86400.0, "h": 3600.0, "m": 60.0, "s": 1.0})
 
 
 def show_share(value: float) -> str:
@@ -206,10 +203,7 @@ def show_local(value: float) -> str:
 
 def show_rate(value: float) -> str:
     """Write bytes per second in the largest unit that keeps them exact: 100000 is ``100kB/s``."""
-    for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
-        if value >= size and value % size == 0:
-            return f"{_plain(value / size)}{unit}"
-    return f"{_plain(value)}B/s"
+    return _in_largest_unit(value, {"GB/s": 1e9, "MB/s": 1e6, "kB/s": 1e3, "B/s": 1.0})
 
 
 FORMS: Mapping[str, Callable[[float], str]] = {
@@ -219,6 +213,13 @@ FORMS: Mapping[str, Callable[[float], str]] = {
     "rate": show_rate,
 }
 """How people write a number of each unit; one of any other unit, or of none, stands for itself."""
+
+
+def _in_largest_unit(value: float, sizes: Mapping[str, float]) -> str:
+    """Exactly, in one of these units, the largest first; the last one is the smallest."""
+    exact = (unit for unit, size in sizes.items() if value >= size and value % size == 0)
+    unit = next(exact, [*sizes][-1])
+    return f"{_plain(value / sizes[unit])}{unit}"
 
 
 def _plain(number: float) -> str:

@@ -59,9 +59,7 @@ def checks(
         return
     stuck = report["phase"] == "FAILED" or report["done"] in {"cannot", "unknown"}
     yield CheckResult(
-        "bad" if stuck else "ok",
-        words,
-        "`sudo costguard release` makes it watch again; see Actions" if stuck else "",
+        "bad" if stuck else "ok", words, "`sudo costguard release` makes it watch again; see Actions" if stuck else ""
     )
     yield from _standstill(report)
     for hold in report["holds"]:

@@ -156,10 +156,5 @@ def _tell_weak(turn: Turn, weak: Alarm, readings: tuple[Reading, ...]) -> None:
     key, signs = next((key, signs) for key, signs in known if signs)
     seconds = turn.at - weak.since
     turn.tell(
-        "weak_sign",
-        "warning",
-        gpu=label(turn.core, key),
-        sign=signs[0],
-        weak_seconds=seconds,
-        money=turn.cost(seconds),
+        "weak_sign", "warning", gpu=label(turn.core, key), sign=signs[0], weak_seconds=seconds, money=turn.cost(seconds)
     )

@@ -43,13 +43,6 @@ class Reason(NamedTuple):
     name: str
     title: str
     why: str  # as messages say it, of ``below``, ``during``, ``gpus``, ``owner`` and ``limit``
-    # what each obstacle does to it, for the documentation
-    work_seen: str
-    unknown: str
-    reader_veto: str
-    user_hold: str
-    admin_hold: str
-    # the rules
     applies: Callable[[Policy], bool]  # whether the policy has it at all
     at: Callable[[Situation], float]  # when it begins to hold, if nothing changes
     stands: Callable[[Situation], Standing]  # once people were warned of it
@@ -59,6 +52,12 @@ class Reason(NamedTuple):
     heeds_vetoes: bool = True
     needs_quiet: bool = True  # in the very tick that acts (I1, I3)
     by_date: bool = False  # it comes although work goes on, so what ends its latch is work that is seen now
+    # what each obstacle does to it, for the documentation
+    work_seen: str = "cancels"
+    unknown: str = "blocks"
+    reader_veto: str = "cancels"
+    user_hold: str = "postpones"
+    admin_hold: str = "blocks"
 
     @property
     def cells(self) -> tuple[str, ...]:
@@ -113,8 +112,6 @@ DEADLINE = Reason(
     work_seen="told; cancels unless deadline.stop_busy",
     unknown="told",
     reader_veto="told",
-    user_hold="postpones",
-    admin_hold="blocks",
     applies=lambda policy: (policy.lifetime, policy.lease_until, policy.budget) != (None, None, None),
     at=deadline.deadline_at,
     not_before=_deadline_not_before,
@@ -128,11 +125,6 @@ IDLE = Reason(
     name="idle",
     title="idle",
     why="idle; load{below}{during} on {gpus}",
-    work_seen="cancels",
-    unknown="blocks",
-    reader_veto="cancels",
-    user_hold="postpones",
-    admin_hold="blocks",
     applies=lambda _policy: True,
     at=lambda s: idle_at(s.state, s.rules),
     stands=_idle_stands,
@@ -142,11 +134,6 @@ UNUSED = Reason(
     name="unused",
     title="unused since boot",
     why="no work since boot{during} on {gpus}",
-    work_seen="cancels",
-    unknown="blocks",
-    reader_veto="cancels",
-    user_hold="postpones",
-    admin_hold="blocks",
     applies=lambda policy: policy.unused_after is not None and policy.arm_duration is not None,
     at=lambda s: unused_at(s.state, s.rules),
     stands=_unused_stands,
@@ -157,11 +144,7 @@ UNKNOWN = Reason(
     name="unknown",
     title="unknown too long",
     why="the GPUs could not be read for too long, while nobody seemed to use the machine",
-    work_seen="cancels",
     unknown="–",
-    reader_veto="cancels",
-    user_hold="postpones",
-    admin_hold="blocks",
     applies=lambda policy: policy.unknown_stop_after is not None,
     at=lambda s: unknown_at(s.state, s.rules),
     stands=_unknown_stands,

@@ -10,14 +10,7 @@ from typing import NamedTuple
 from costguard.engine.observation import Device, Veto
 from costguard.engine.window import NEVER, Track
 
-WATCHING, WARNING, ACTING, CONFIRMING, DONE, FAILED = (
-    "WATCHING",
-    "WARNING",
-    "ACTING",
-    "CONFIRMING",
-    "DONE",
-    "FAILED",
-)
+WATCHING, WARNING, ACTING, CONFIRMING, DONE, FAILED = ("WATCHING", "WARNING", "ACTING", "CONFIRMING", "DONE", "FAILED")
 
 
 OPEN = frozenset({WARNING, ACTING, CONFIRMING})

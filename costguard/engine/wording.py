@@ -163,10 +163,7 @@ _ANY = ActionWording(MACHINE, "the action", "be acted on", "is being acted on", 
 WORDINGS = {
     "stop": _STOP,
     "terminate": _STOP._replace(
-        word="terminate",
-        base="be terminated (deleted)",
-        doing="is being terminated (deleted)",
-        noun="termination",
+        word="terminate", base="be terminated (deleted)", doing="is being terminated (deleted)", noun="termination"
     ),
     "hibernate": _STOP._replace(
         word="hibernate", base="be hibernated", doing="is being hibernated", noun="hibernation"

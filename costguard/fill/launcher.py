@@ -72,7 +72,7 @@ class FillLauncher:
         own = find(os.getpid())
         assert own is not None  # this process
         self._own = own
-        self._watching = Watching("look", View)
+        self._watching = Watching("look", View, self._start_watcher, self._say_goes_on)
         self._gpus: WatchedGpus | None = None
         self._slots: list[Slot] = []
         self._runs: list[FillRun] = []
@@ -94,7 +94,7 @@ class FillLauncher:
             self._tell_who_does_not_begin(now)
             if self._gpus is None and now >= until:
                 self._refuse("the watcher did not answer")
-            self._keep_watch(now)
+            self._watching.keep(now)
             if self._leaving is None or self._runs:
                 self._turn(now)
         self._watching.end()
@@ -111,11 +111,8 @@ class FillLauncher:
             self._speech.say(f"the watcher cannot be started ({error.strerror}); nothing is started")
             self._watching.died(boot_clock())
 
-    def _keep_watch(self, now: float) -> None:
-        """Start the watcher again when it is time, or when it stands still."""
-        self._watching.keep(
-            now, self._start_watcher, lambda text: self._speech.say(f"{text}; the work goes on meanwhile")
-        )
+    def _say_goes_on(self, text: str) -> None:
+        self._speech.say(f"{text}; the work goes on meanwhile")
 
     def _turn(self, now: float) -> None:
         """Wait for what comes first, and handle it."""

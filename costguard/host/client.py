@@ -76,9 +76,7 @@ def _try(path: str, line: bytes, runtime: str, end: float) -> dict[str, object] 
             ) from error
         except OSError as error:
             raise AgentUnreachableError(
-                f"the costguard agent at {path} did not answer ({error})",
-                f"read its log: {LOG}",
-                REFUSED,
+                f"the costguard agent at {path} did not answer ({error})", f"read its log: {LOG}", REFUSED
             ) from error
     return _decode(answer, path)
 

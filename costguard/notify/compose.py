@@ -145,11 +145,7 @@ _STOPS_WORK = "Work does not prevent it: deadline.stop_busy is set."
 LIMITS = {"lifetime": "its lifetime ends", "lease": "its lease ends", "budget": "its budget is spent"}
 
 
-PASSED = {
-    "lifetime": "its lifetime is over",
-    "lease": "its lease has ended",
-    "budget": "its budget is spent",
-}
+PASSED = {"lifetime": "its lifetime is over", "lease": "its lease has ended", "budget": "its budget is spent"}
 
 
 def _passed(facts: Facts) -> str:
@@ -479,13 +475,7 @@ def _closed(facts: Facts) -> tuple[str, Lines]:
     why_none = (
         "It is unknown how long it was off and what that saved: nothing has set its clock since." if unset else ""
     )
-    lines = [
-        away,
-        why_none,
-        limited,
-        "" if saved is None else _price(facts),
-        f"Proof: {proof}." if proof else "",
-    ]
+    lines = [away, why_none, limited, "" if saved is None else _price(facts), f"Proof: {proof}." if proof else ""]
     after = f" after {duration(off)}" if known and off is not None else ""
     worth = "" if saved is None else f", and saved {money(saved, facts.text('currency'))}"
     return f"{facts.machine} has started again{after}; the {facts.wording.noun} is confirmed{worth}", lines
@@ -855,8 +845,5 @@ def _footer(facts: Facts, *, stands: bool) -> Lines:
     kind, _, name = instance.rpartition(":")
     thing = {"dmi": "machine", "machine": "machine"}.get(kind)  # outside any cloud; the message has its host name
     shown = f"{thing} {name}" if thing else "" if kind == "host" else f"instance {instance}"
-    names = [
-        shown if instance and facts.guarded.billed else "",
-        f"incident {incident}" if incident else "",
-    ]
+    names = [shown if instance and facts.guarded.billed else "", f"incident {incident}" if incident else ""]
     return [sentence(facts.text("sentence")) if stands else "", sentence(", ".join(name for name in names if name))]

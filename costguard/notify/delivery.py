@@ -154,13 +154,7 @@ def _to(one: Delivery, urls: Mapping[str, list[str]], end: float, draw: "Draw | 
         from costguard.notify import remote  # 33 MB, for those who have such channels
 
         outcomes = remote.deliver(
-            one.message,
-            urls,
-            end,
-            draw,
-            record=one.record,
-            since=one.since,
-            overtaken=one.overtaken or Overtaken(),
+            one.message, urls, end, draw, record=one.record, since=one.since, overtaken=one.overtaken or Overtaken()
         )
     except Exception as error:  # noqa: BLE001 - a broken library must not keep the channels of this machine from being tried
         why = mask(f"apprise cannot be used: {type(error).__name__}: {error}")[:300]

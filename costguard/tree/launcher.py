@@ -73,7 +73,7 @@ class Launcher:
         own = find(os.getpid())
         assert own is not None  # this process
         self._own = own
-        self._watching = Watching("watch", WatcherReport)
+        self._watching = Watching("watch", WatcherReport, self._start_watcher, self._say_goes_on)
         self._has_terminal = _has_terminal()
         self._modes = terminal.modes()
         self._leader = 0
@@ -106,7 +106,7 @@ class Launcher:
         """The exit code where there is no GPU to guard, or somebody ends this before the start."""
         until = boot_clock() + GUARDED_WITHIN_SECONDS
         while self._guard is None and not self._killed_by and boot_clock() < until:
-            self._keep_watch()
+            self._watching.keep(boot_clock())
             self._turn(until)
         if self._killed_by:
             return 128 + self._killed_by
@@ -158,10 +158,8 @@ class Launcher:
             self._speech.say(f"the watcher cannot be started ({error.strerror}); the command goes on unguarded")
             self._watching.died(boot_clock())
 
-    def _keep_watch(self) -> None:
-        """Start the watcher again when it is time, or when it stands still."""
-        go_on = "the command goes on, and its GPUs are watched anew"
-        self._watching.keep(boot_clock(), self._start_watcher, lambda text: self._speech.say(f"{text}; {go_on}"))
+    def _say_goes_on(self, text: str) -> None:
+        self._speech.say(f"{text}; the command goes on, and its GPUs are watched anew")
 
     def _wait_anyhow(self) -> int:
         """A bug here must not cost the command its life: then it is waited for, and nothing more."""
@@ -192,7 +190,7 @@ class Launcher:
                 if not left:
                     break
                 self._end_those_left(left)
-            self._keep_watch()
+            self._watching.keep(boot_clock())
             self._turn(self._ending.next if self._ending else float("inf"))
         return self._code()
 

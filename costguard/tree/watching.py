@@ -41,11 +41,12 @@ _CHUNK = 65536
 class Watching(Generic[T]):
     """The watcher as its parent sees it: a process, a pipe down whose end says that this one is gone, and a pipe up.
 
-    ``program``: which one (`costguard.process.command_lines`), ``kind``: what it says.
+    ``program``: which one (`costguard.process.command_lines`), ``kind``: what it says. ``start``: starts it again;
+    ``say``: tells people that it stood still.
     """
 
-    def __init__(self, program: str, kind: type[T]) -> None:
-        self._program, self._kind = program, kind
+    def __init__(self, program: str, kind: type[T], start: Callable[[], None], say: Callable[[str], None]) -> None:
+        self._program, self._kind, self._restart, self._say = program, kind, start, say
         self.pid = 0
         self.pids: set[int] = set()
         """All that were started and not collected: a killed one may take its time."""
@@ -119,14 +120,14 @@ class Watching(Generic[T]):
             waiting.register(self.up, select.POLLIN)
         return not waiting.poll(0)
 
-    def keep(self, now: float, start: Callable[[], None], say: Callable[[str], None]) -> None:
+    def keep(self, now: float) -> None:
         """Start it again when it is time, or when it stands still, which is said once, where it happens again and again."""
         if self.stands_still():
             self.replace(now)
             if self.deaths == 1:
-                say(STOOD_STILL)
+                self._say(STOOD_STILL)
         if self.restart_at is not None and now >= self.restart_at:
-            start()
+            self._restart()
 
     def collected(self, pid: int, now: float) -> None:
         """A child of this process ended by itself: where it was the watcher, start another one in a moment."""

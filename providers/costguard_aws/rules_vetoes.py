@@ -329,7 +329,4 @@ def _instead(facts: Facts) -> str:
     return f'set kill_action = "{"terminate" if once else "stop"}"'
 
 
-RULES = (
-    *(state, readable, permitted, protection, node),
-    *(group, fleet, spot, root_device, hibernation, prepaid),
-)
+RULES = (*(state, readable, permitted, protection, node), *(group, fleet, spot, root_device, hibernation, prepaid))

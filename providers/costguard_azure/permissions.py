@@ -62,10 +62,7 @@ def permissions(verbs: Sequence[Verb], kind: str = _MACHINE, *, tag: bool = Fals
         found[name] = Permission(name, why)
     if tag:
         found[TAGS] = Permission(TAGS, "write the tags costguard-incident and costguard-heartbeat of this machine")
-    extra = {
-        SEE_RIGHTS: "find a missing right before it is needed",
-        SEE_LOCKS: "find a lock before it refuses",
-    }
+    extra = {SEE_RIGHTS: "find a missing right before it is needed", SEE_LOCKS: "find a lock before it refuses"}
     return (*found.values(), *(Permission(name, why, needed=False) for name, why in extra.items()))
 
 

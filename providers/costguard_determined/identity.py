@@ -7,13 +7,7 @@ from collections.abc import Mapping
 from costguard.files import text_of
 from costguard.tasks.api import Advice, Place, SchedulerError, Task
 
-KINDS = {
-    "NOTEBOOK": "notebook",
-    "SHELL": "shell",
-    "COMMAND": "command",
-    "TENSORBOARD": "tensorboard",
-    "TRIAL": "trial",
-}
+KINDS = {"NOTEBOOK": "notebook", "SHELL": "shell", "COMMAND": "command", "TENSORBOARD": "tensorboard", "TRIAL": "trial"}
 """Kinds of tasks that can be ended, by DET_TASK_TYPE."""
 
 _TASK = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}")

@@ -56,11 +56,7 @@ pynvml = _binding()
 
 ENGINES = ("encoder", "decoder", "JPEG engine", "OFA")
 
-_PLACES = (
-    "libnvidia-ml.so.1",
-    "/usr/lib/wsl/lib/libnvidia-ml.so.1",
-    "/usr/local/nvidia/lib64/libnvidia-ml.so.1",
-)
+_PLACES = ("libnvidia-ml.so.1", "/usr/lib/wsl/lib/libnvidia-ml.so.1", "/usr/local/nvidia/lib64/libnvidia-ml.so.1")
 _UTILISATION_SAMPLES = 1
 _MOST_GPUS = 256  # more is garbage
 _RING_ROOM = 256  # samples; rings of about 100 were seen
