@@ -101,7 +101,7 @@ class Loop:
         self.host_side = HostSide(host, config, self.journal.trouble)
         self.journal.trouble("channels", self.config.get("unaddressed"))
         self.heartbeat = Heartbeat(host, config, jitter_of(boot.instance), self.journal.trouble)
-        self._hatch = (Veto("kernel parameter", boot.hatch, hatch=True),) if boot.hatch else ()
+        self._escape_hatch = (Veto("kernel parameter", boot.hatch, hatch=True),) if boot.hatch else ()
         self.seen = EMPTY
         self._requests = Requests(self)
         self.exit_code: int | None = None
@@ -141,7 +141,7 @@ class Loop:
             self.workers.resume(saved.messages, now.boot)
         self.relaxed = self.policy = self.cloud.relaxed(self.configured)
         # the first events of the engine, before any other
-        self._begin = deque(Began(now.boot, why, saved.proven) for why in saved.again)
+        self._fresh_starts = deque(Began(now.boot, why, saved.proven) for why in saved.again)
         self._last = Step(saved.state, (), Sentence(saved.state, rules_of(self.policy), now.wall))
         self.gpu_side = GpuSide(
             host, config, saved.state, saved.handover, self.journal.trouble, detached=saved.detached
@@ -236,7 +236,7 @@ class Loop:
         """Do what is due, then wait for what comes."""
         self._end_stream_in_time()
         until = self._until()
-        waits = self._begin or (self._reading and not self._awaited)  # what a bug left is behind a begin
+        waits = self._fresh_starts or (self._reading and not self._awaited)  # what a bug left is behind a begin
         if waits or self._now >= until:
             self._due()
             self._due_at = None
@@ -291,8 +291,8 @@ class Loop:
     def _due(self) -> None:
         instant = self.host.clock()
         now = instant.boot
-        while self._begin:
-            self._step(self._begin.popleft()._replace(at=now))
+        while self._fresh_starts:
+            self._step(self._fresh_starts.popleft()._replace(at=now))
         for outcome in self.workers.late(now):
             self._take(outcome)
         while (waited := self.workers.ripe(now)) is not None:
@@ -325,7 +325,7 @@ class Loop:
         self.seen, devices = self.gpu_side.observe(now.boot, rules_of(self.policy))
         stood = self.gpu_side.stood
         if stood is not None:
-            self._stood(stood, now, before)
+            self._count_skipped(stood, now, before)
         late = now.boot - self._next_tick
         if late >= (HOLE_INTERVALS if self._calm else 1.0) * interval:  # a suspend, a stall: begin a new rhythm
             self._next_tick = now.boot + interval
@@ -333,7 +333,7 @@ class Loop:
             self._next_tick += interval * (late // interval + 1.0)
         if devices is not None:
             self._step(devices)
-        vetoes, quiet = self._hatch + self.cloud.vetoes(now.boot) + self.host_side.vetoes, self.host_side.quiet
+        vetoes, quiet = self._escape_hatch + self.cloud.vetoes(now.boot) + self.host_side.vetoes, self.host_side.quiet
         if vetoes or quiet is not None:
             self.seen = self.seen._replace(vetoes=vetoes, quiet_host=quiet)
         self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced, stood))
@@ -371,7 +371,7 @@ class Loop:
             self._due_at = None
             self.memory.save(self._last.state, self._readers())
 
-    def _stood(self, at: float, now: Instant, seen: Observation) -> None:
+    def _count_skipped(self, at: float, now: Instant, seen: Observation) -> None:
         """Count the tick that the reader skipped at that moment: it saw the same as before."""
         ago = now.boot - at
         then = Instant(at, now.mono - ago, now.wall - ago, now.synced)
@@ -628,7 +628,7 @@ class Loop:
             self.host.save(b"{}")  # if the state causes the bug, the next process begins without it
             raise error
         self.workers.abandon_all("prepare")  # the others cannot act, and the engine waits for their answers
-        self._begin.append(Began(now.boot, "error"))
+        self._fresh_starts.append(Began(now.boot, "error"))
         self._next_tick = now.boot + self.policy.interval
 
     def _leave(self) -> None:

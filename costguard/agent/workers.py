@@ -342,7 +342,7 @@ class Workers:
         unheard = [worker for worker in self._running if worker.kind == "tell" and not worker.reported]
         for worker in unheard:
             worker.cut_off = True
-            if not self._asks_record(worker, now, AGENT_ENDED):
+            if not self._ask_record(worker, now, AGENT_ENDED):
                 self._drop(worker)
                 self._lost(worker, now, AGENT_ENDED)
         return bool(unheard)
@@ -430,7 +430,7 @@ class Workers:
         worker.task.stop()
         self._running.remove(worker)
 
-    def _asks_record(self, worker: Worker, now: float, why: str) -> bool:
+    def _ask_record(self, worker: Worker, now: float, why: str) -> bool:
         """Ask the record what became of a message whose worker is gone, once for each. Whether it is asked."""
         if worker.job is None or worker.lost:
             return False
@@ -447,7 +447,7 @@ class Workers:
 
     def _lost(self, worker: Worker, now: float, why: str) -> Outcome | None:
         """The outcome of a worker that is gone; None while the record of its message is asked."""
-        if self._asks_record(worker, now, why):
+        if self._ask_record(worker, now, why):
             return None
         why = worker.lost or why
         outcome = Outcome(now, worker.effect, status_without_answer(worker.kind), f"the worker failed: {why}")

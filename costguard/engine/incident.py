@@ -157,7 +157,7 @@ def _await_warning(turn: Turn, incident: Incident) -> None:
         _send_warning(turn, grace, attempts, attempts=attempts)
     elif announcement.effect and turn.at >= incident.outcome_deadline:
         lost = Outcome(turn.at, announcement.effect, "failed", "its delivery was never reported")
-        _told(turn, incident, lost)
+        _heard_of(turn, incident, lost)
 
 
 def leave(turn: Turn) -> None:
@@ -247,14 +247,14 @@ def outcome(turn: Turn, event: Outcome) -> None:
     elif incident is None:
         return
     elif effect == incident.announcement.effect:
-        _told(turn, incident, event)
+        _heard_of(turn, incident, event)
     elif effect == incident.attempt.worker and phase in {WARNING, ACTING}:
         attempt_outcome(turn, incident, event)
     elif effect == incident.attempt.confirm_effect and phase == CONFIRMING:
         confirm_outcome(turn, incident, event)
 
 
-def _told(turn: Turn, incident: Incident, event: Outcome) -> None:
+def _heard_of(turn: Turn, incident: Incident, event: Outcome) -> None:
     """Whether anybody got the warning, or the news of the end: else it is sent again, some times."""
     attempts, delivered = incident.announcement.attempts, event.status == "delivered"
     again_at = event.at + TELL_AGAIN_SECONDS * 2.0 ** (attempts - 1)

@@ -56,15 +56,16 @@ def hold(turn: Turn, event: AskHold) -> None:
         _answer(turn, event.client, _used_up(core, policy, key), done=False)
         return
     # a hold costs at least a new countdown where it ends one, else one look at the machine
-    least = max(policy.grace if core.phase == WARNING else 0.0, policy.interval)
-    price = 0.0 if event.uid == ROOT else min(free, max(seconds - mine, least))
+    least_charge = max(policy.grace if core.phase == WARNING else 0.0, policy.interval)
+    charge = 0.0 if event.uid == ROOT else min(free, max(seconds - mine, least_charge))
     ended = core.incident.id if core.phase == WARNING and core.incident is not None else ""
     if ended:
         _end_countdown(turn, event.owner)
     before = sum(held.refundable for held in core.people.holds if held.key == key and held.until > event.at)
+    refundable = before + max(0.0, charge - least_charge)
     until = event.at + seconds
-    granted = Hold(event.owner, event.reason, until, event.wall + seconds, event.uid, before + max(0.0, price - least))
-    _charge(turn, key, price)
+    granted = Hold(event.owner, event.reason, until, event.wall + seconds, event.uid, refundable)
+    _charge(turn, key, charge)
     _grant(turn, granted, seconds, ended=ended)
     cut = "" if seconds == event.seconds else f" (you asked for {duration(event.seconds)}, more than the limit allows)"
     _answer(turn, event.client, f"held for {duration(seconds)}{cut}", done=True)
@@ -177,12 +178,12 @@ def _used_up(core: Core, policy: Policy, key: str) -> str:
     )
 
 
-def _charge(turn: Turn, key: str, price: float) -> None:
+def _charge(turn: Turn, key: str, seconds: float) -> None:
     """Add seconds to the total and to one user's account; negative seconds are given back."""
     people, accounts = turn.people, dict(turn.people.accounts)
-    accounts[key] = max(0.0, accounts.get(key, 0.0) + price)
-    spent = sorted(((who, seconds) for who, seconds in accounts.items() if seconds > 0.0), key=lambda entry: entry[1])
-    turn.people = people._replace(charged=max(0.0, people.charged + price), accounts=tuple(spent[-ACCOUNTS_KEPT:]))
+    accounts[key] = max(0.0, accounts.get(key, 0.0) + seconds)
+    spent = sorted(((who, held) for who, held in accounts.items() if held > 0.0), key=lambda entry: entry[1])
+    turn.people = people._replace(charged=max(0.0, people.charged + seconds), accounts=tuple(spent[-ACCOUNTS_KEPT:]))
 
 
 def forgive(turn: Turn) -> None:

@@ -99,7 +99,7 @@ def compose(kind: str, given: Mapping[str, object]) -> Text:
     facts = Facts(given)
     dry = facts.dry or kind == "would_act"
     title, lines = _KINDS.get(kind, _other)(facts)
-    lines = [*lines, *_footer(facts, stands=kind not in _SAID)]
+    lines = [*lines, *_footer(facts, stands=kind not in _WITHOUT_SENTENCE)]
     body = _reaching(facts, "\n".join(line for line in lines if line))
     return Text(("DRY RUN: " if dry else "") + title, body, dry)
 
@@ -135,8 +135,8 @@ def _countdown(facts: Facts) -> tuple[str, Lines]:
             f"A warning said {clock_and_second(was)}. costguard has restarted since, and gives people time to react.",
             *lines[1:],
         ]
-    first = facts.number("unreached_tries") is not None  # nobody has read the warning that this would be a reminder of
-    return title if first else f"Reminder: {title}", lines
+    unread = facts.number("unreached_tries") is not None  # nobody has read the warning that this would be a reminder of
+    return title if unread else f"Reminder: {title}", lines
 
 
 _STOPS_WORK = "Work does not prevent it: deadline.stop_busy is set."
@@ -835,7 +835,7 @@ def _price(facts: Facts) -> str:
     return f"Price (estimate): {known.hourly}." if known and facts.guarded.billed else ""
 
 
-_SAID = frozenset(("warning", "countdown", "unguarded", "acting", "held", "would_act"))
+_WITHOUT_SENTENCE = frozenset(("warning", "countdown", "unguarded", "acting", "held", "would_act"))
 """Kinds without the agent's sentence: it would be out of date when people read it, or repeat what they say."""
 
 

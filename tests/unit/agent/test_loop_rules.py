@@ -101,7 +101,7 @@ class AfterBug(Seen):
 
     def look(self) -> None:
         assert self.loop is not None
-        self.left.append((len(self.loop._begin), len(self.loop._effects), len(self.loop._events)))
+        self.left.append((len(self.loop._fresh_starts), len(self.loop._effects), len(self.loop._events)))
 
 
 def test_what_a_bug_left_is_done_at_once() -> None:
