@@ -18,6 +18,7 @@ from costguard.engine import time_limits
 from costguard.engine.attempt import ENDS
 from costguard.engine.effects import Check, Confirm, Go, Prepare, Save, Tell
 from costguard.engine.events import Outcome
+from costguard.engine.words import several
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
 from costguard.notify.job import (
     AGENT_ENDED,
@@ -304,8 +305,9 @@ class Workers:
         """What was left out of the last hour, as one message to the channels beyond this machine."""
         if self._quota is None or now < self._quota.deadline:
             return
-        began, left_out = self._quota.counted.began, self._quota.digest(now)
-        text = f"not sent in the last hour, which had too many messages: {left_out}; `costguard history` shows them"
+        began, number = self._quota.counted.began, sum(self._quota.counted.left_out.values())
+        left_out = self._quota.digest(now)
+        text = f"{several(number, 'message')} held back in the last hour: {left_out}; `costguard history` has them"
         # of one hour there is one digest, whichever guard of the boot sends it
         digest = Draft(f"{self._boot}-digest{began:.0f}", "notes", facts={"text": text})
         self._redeliverer().send(digest, tuple(self._beyond), self.message, now)

@@ -88,7 +88,7 @@ def test_what_was_left_out_of_an_hour_comes_as_one_digest(kills: tuple[float, ..
     lives(world, chat, config, 3 * HOUR, *kills)
     (digest,) = chat.notes()
     assert sum(message["kind"] == "held" for _, message in chat.tried) == 12
-    assert "8 × held" in digest
+    assert digest == "9 messages held back in the last hour: 8 × held, 1 × hold_ended; `costguard history` has them"
 
 
 @pytest.mark.parametrize("kills", [(), (2000.0,), (HOUR, 2 * HOUR, 3 * HOUR), (1800.0 + 1.0, 1800.0 + 20.0)])
