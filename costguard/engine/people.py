@@ -23,7 +23,7 @@ HOLDS_KEPT = 32
 ACCOUNTS_KEPT = 64
 """Users whose hold time is remembered; of more, those who held least count towards the total alone."""
 
-_RELEASED = "released "  # a prefix that no user's key has: a release must not silence a later hold of the same user
+_NO_HOLD = "otherwise "  # a prefix that no user's key has: a release, or a moved deadline, must not silence a later hold of the same user
 
 HOLD_TOLD_EVERY_SECONDS, HOLD_IS_NEWS_SECONDS = 60.0, 600.0
 """Seconds between two messages about one user's holds; a hold that moves the end by more than the second number is always told."""
@@ -117,7 +117,7 @@ def _extend(turn: Turn, at: float, extension: Hold, key: str, before: float) -> 
     facts: dict[str, object] = {"owner": extension.owner, "hold": extension.reason, "due_wall": extension.wall}
     facts |= {"was_wall": extension.wall - (extension.until - before)} if before > at else {}
     facts |= {"takes_back": "warning"}  # people got that date in `deadline_ahead`
-    _tell(turn, at, "deadline_extended", key, facts, always=extension.uid == ROOT)
+    _tell(turn, at, "deadline_extended", _NO_HOLD + key, facts, always=extension.uid == ROOT)
 
 
 def _take_back(turn: Turn, event: AskRelease) -> tuple[Hold, ...]:
@@ -132,7 +132,7 @@ def _take_back(turn: Turn, event: AskRelease) -> tuple[Hold, ...]:
         due_wall = turn.looked_wall + due - turn.at
         facts: dict[str, object] = {"owner": event.owner, "due_wall": due_wall, "movable": movable}
         facts |= {"ended": [one.owner for one in ended], "takes_back": "warning"}
-        _tell(turn, event.at, "deadline_extended", _RELEASED + key, facts, always=event.everything)
+        _tell(turn, event.at, "deadline_extended", _NO_HOLD + key, facts, always=event.everything)
     return tuple(one for one in ended if one.until > event.at)
 
 
@@ -231,8 +231,8 @@ def _told_lately(turn: Turn, now: float) -> tuple[tuple[str, float], ...]:
 def _tell(turn: Turn, at: float, kind: str, key: str, facts: Mapping[str, object], *, always: bool) -> None:
     """Tell what a user did at that moment, unless users did too much of it lately."""
     told = _told_lately(turn, at)
-    whose = key.removeprefix(_RELEASED)
-    theirs = sum(who.removeprefix(_RELEASED) == whose for who, _ in told)
+    whose = key.removeprefix(_NO_HOLD)
+    theirs = sum(who.removeprefix(_NO_HOLD) == whose for who, _ in told)
     if always or (len(told) < TOLD_AT_ONCE and theirs < TOLD_OF_ONE_USER):
         turn.tell(kind, "info", **facts)
         told = (*told, (key, at))[-HOLDS_KEPT:]
@@ -256,7 +256,7 @@ def release(turn: Turn, event: AskRelease) -> None:
     if ended:
         facts = {"owner": event.owner, "hold": "released", "holders": [held.owner for held in others]}
         facts |= {"ended": [held.owner for held in ended]}
-        _tell(turn, event.at, "hold_ended", _RELEASED + key, facts, always=event.everything)
+        _tell(turn, event.at, "hold_ended", _NO_HOLD + key, facts, always=event.everything)
     did = [_whose(ended)] if ended else []
     if taken_back := _take_back(turn, event):
         did.append(f"the extension of the deadline by {', '.join(one.owner for one in taken_back)}")

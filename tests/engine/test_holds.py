@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from costguard.engine import Step
 from costguard.engine.effects import Answer, Go, Tell
+from costguard.engine.events import AskExtend
 from costguard.engine.people import HOLD_TOLD_EVERY_SECONDS, HOLDS_KEPT, TOLD_AT_ONCE, TOLD_OF_ONE_USER, left
 from costguard.engine.saved import commitments, dump, initial, load
 from costguard.engine.state import Hold
@@ -185,6 +186,15 @@ def test_a_few_users_who_hold_and_release_silence_nobody_else() -> None:
     assert len([kind for kind in world.kinds() if kind in {"held", "hold_ended"}]) == 3 * TOLD_OF_ONE_USER
     world.hold(HOUR, "bob", BOB)
     assert world.kinds()[-1] == "held"
+
+
+def test_whoever_moves_the_deadline_and_then_holds_is_told_of_both() -> None:
+    """That the deadline was moved is no word of the hold, however short."""
+    world = started(lifetime=10 * HOUR)
+    for name, uid in (("eve", EVE), ("root", ROOT)):
+        world.send(AskExtend(world.now, HOUR, name, "", None, world.wall, uid))
+        world.hold(300.0, name, uid)
+        assert world.kinds()[-2:] == ["deadline_extended", "held"]
 
 
 def test_a_user_releases_the_own_hold_and_no_other() -> None:
