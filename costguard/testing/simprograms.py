@@ -394,6 +394,8 @@ class Actor(Program):
             alive = record["running"]
             words = "still being executed" if alive else "its worker is gone; it is not repeated"
             outcome = {"status": "pending" if alive else "unknown", "detail": words}
+        elif record["status"] == "accepted" and self.fault == "ended":  # the cloud shows another machine, or looks late
+            outcome = {"status": "done", "detail": "the machine has ended"}
         elif record["status"] == "accepted":
             outcome = {"status": "accepted", "detail": "accepted, and the machine still runs"}
         else:

@@ -26,7 +26,7 @@ class Bent(NamedTuple):
 
     ``wrong_dates``: share of boots with a wrong date. ``wrong_for``: the longest that it stays so, in seconds. ``flat``: share of these
     on which a clock stood still for months. ``calm``: share of boots in which nothing goes wrong for a day. ``days``: of a dense life in which many of these have their place. ``timer``: share of boots by a timer, None as usual. ``owner_every``: mean
-    seconds between two configurations. ``steady``: no boot brings another one. ``glances``: share of forgotten machines at which somebody looks, too short to arm them. ``late``: share of the boots of a brisk life
+    seconds between two configurations. ``steady``: no boot brings another one. ``gpus``: how many the machine has, one of these. ``late``: share of the boots of a brisk life
     from which on a GPU cannot be read for a while. ``faults_every``: mean seconds between
     faults that come by themselves, in one boot or another. ``alone``: share of the lives in which nothing else goes wrong. ``brisk``: whoever works,
     or rests, does so for hardly longer than a decision takes.
@@ -45,7 +45,7 @@ class Bent(NamedTuple):
     timer: float | None = None
     owner_every: float = 5 * HOUR
     steady: bool = False
-    glances: float = 0.4
+    gpus: tuple[int, ...] = (1, 2, 2, 3)
     late: float = 0.08
     faults_every: tuple[float, ...] = (2400.0, 4800.0, 9600.0)
     alone: float = 0.5
@@ -83,12 +83,55 @@ def _budgets(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
 def _forgotten(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
     unused = rng.choice((0.5 * HOUR, HOUR))
     stop = {"kill_action": "stop", "fallback": (), "mode": "live", "admin_hold": ""}
-    return {"unused_after": unused, "arm_duration": 420.0, **stop}
+    share = {"window_rule": "share", "window_share": rng.choice((0.1, 0.3))}
+    rule = rng.choice(({"window_rule": "unbroken"}, {"window_rule": "unbroken"}, share))  # a glance is work, or none
+    return {"unused_after": unused, "arm_duration": 420.0, **stop, **rule}
 
 
 def _stops(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
-    soon = {"kill_duration": 600.0, "arm_duration": rng.choice((60.0, None)), "grace": 60.0}
+    grace = rng.choice((60.0, 60.0, 60.0, 180.0, 600.0))
+    soon = {"kill_duration": 600.0, "arm_duration": rng.choice((60.0, None)), "grace": grace}
     return {"kill_action": "stop", "fallback": (), "mode": "live", "admin_hold": "", **soon}
+
+
+def _twice_a_day(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+    """The machine is stopped soon after each boot."""
+    unused = {"arm_duration": 300.0, "unused_after": rng.choice((900.0, 1200.0))}
+    return {**_stops(rng, spent), "boot_grace": 600.0, **rng.choice(({"arm_duration": None}, unused))}
+
+
+def _tagged(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+    """On a cloud's machine, whose tags count."""
+    share = {"window_rule": "share", "window_share": rng.choice((0.1, 0.3))}
+    window = {"kill_duration": rng.choice((300.0, 600.0, 900.0))}
+    return {
+        **_stops(rng, spent),
+        **window,
+        **rng.choice(({}, share)),
+        "grace": rng.choice((60.0, 120.0)),
+        "rented": True,
+    }
+
+
+def _together(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+    """The load of several GPUs together arms, and decides."""
+    always = {"aggregate": rng.choice(("mean", "mean", "mean", "any")), "kill_action": "command", "fallback": ()}
+    chosen = {"gpu_devices": rng.choice(((), (), ("0",)))}
+    arms = rng.choice((60.0, 120.0, 300.0, None))
+    return {**_stops(rng, spent), **always, **chosen, "arm_duration": arms, "unused_after": HOUR}
+
+
+def _requested(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+    """Requests to a cloud, one after the other where the first fails."""
+    lists = (("stop", ()), ("stop", ("shutdown",)), ("stop", ("terminate", "shutdown")), ("hibernate", ("stop",)))
+    first, then = rng.choice(lists)
+    return {**_stops(rng, spent), "kill_action": first, "fallback": then}
+
+
+def _guest(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
+    """What is done is done on the machine itself."""
+    first, then = rng.choice((("shutdown", ()), ("command", ("shutdown",)), ("command", ()), ("reboot", ())))
+    return {**_stops(rng, spent), "kill_action": first, "fallback": then}
 
 
 def _slow_to_arm(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
@@ -104,7 +147,8 @@ def _unseen(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
 
 
 def _people(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
-    return {"hold_max": rng.choice((HOUR / 3, 24 * HOUR)), "mode": "live", "kill_duration": 600.0}
+    total = {"hold_total": rng.choice((0.5 * HOUR, HOUR))}
+    return {"hold_max": rng.choice((HOUR / 3, 24 * HOUR)), "mode": "live", "kill_duration": 600.0, **total}
 
 
 UNHEARD = (("notify", "fail", 3), ("notify", "fail", 12))
@@ -120,6 +164,7 @@ BENTS: dict[str, Bent] = {
             ("go", "fail", 3),
             ("go", "fail", 6),
             ("go", "hang_started", 1),
+            "shown as ended",
         ),
         in_action=("reload", "a small change"),
     ),
@@ -134,7 +179,10 @@ BENTS: dict[str, Bent] = {
             "the deadline moved over a boot",
             "release",
         ),
-        in_countdown=("a small change", "edited", "suspend", "the deadline moved", ("go", "fail", 1)),
+        in_countdown=(
+            *("a small change", "edited", "suspend", "the deadline moved", ("go", "fail", 1)),
+            *("work begins", "stall", "nobody is there"),
+        ),
         late=0.3,
     ),
     "budgets": Bent(
@@ -143,15 +191,36 @@ BENTS: dict[str, Bent] = {
         wrong_dates=0.0,
         owner_every=40 * HOUR,
         steady=True,
-        days=0.5,
+        days=0.4,
     ),
     "forgotten machines": Bent(
         options=_forgotten,
         often=("reboot", "guard killed", "work beside the unseen"),
         in_countdown=(("go", "fail", 1), ("go", "fail", 2)),
         timer=0.95,
-        glances=0.7,
+        late=0.2,
         steady=True,
+    ),
+    "stops in a row": Bent(
+        options=_twice_a_day,
+        often=("off for hours", "guard killed", "out of sight"),
+        in_countdown=(("go", "fail", 1), ("go", "nothing_happens", 1), "out of sight", "stop by hand"),
+        in_done=("off for hours", "off for hours", "release by root", "nobody works"),
+        timer=0.95,
+        owner_every=40 * HOUR,
+        steady=True,
+    ),
+    "several GPUs": Bent(
+        options=_together,
+        often=(
+            *("work beside the unseen", "reboot", ("nvml", "partial", 3), ("nvml", "missing", 30), "nobody works"),
+            *("one GPU works", "one GPU works", "one GPU works"),
+        ),
+        in_countdown=("out of sight", "work begins", ("nvml", "partial", 3)),
+        in_done=("reboot", "nobody works"),
+        gpus=(2, 2, 3),
+        late=0.6,
+        owner_every=20 * HOUR,
     ),
     "wrong dates": Bent(
         options=_stops,
@@ -174,8 +243,9 @@ BENTS: dict[str, Bent] = {
         often=(
             *("hold", "release", "held by two", "stop by hand", "held over and over", "a stop between two holds"),
             *("held over a boot", "a stop by hand, and a reload", "held without end"),
+            *("a stop by hand, and the guard is killed", "a user's wish for root", "held and released"),
         ),
-        in_countdown=("hold", ("notify", "fail", 12)),
+        in_countdown=("hold", ("notify", "fail", 12), "a stop by hand, and the guard is killed"),
         in_done=("release by root",),
     ),
     "holes": Bent(
@@ -184,10 +254,10 @@ BENTS: dict[str, Bent] = {
             *("stall", "suspend", "announcement", "two announcements", "an announcement that comes nearer"),
             *("a burst over a stall", "a burst over a stall"),
         ),
-        in_countdown=("stall", "suspend", "announcement", *UNHEARD),
+        in_countdown=("stall", "suspend", "announcement", "nobody is there", *UNHEARD),
     ),
     "tags": Bent(
-        options=_stops,
+        options=_tagged,
         often=(
             "tag",
             "tag, and a guard that cannot read it",
@@ -207,15 +277,37 @@ BENTS: dict[str, Bent] = {
     ),
     "failing checks": Bent(options=_stops, often=(("plan", "die", 400), "nobody works"), owner_every=40 * HOUR),
     "requests": Bent(
-        options=_stops,
-        in_countdown=(("go", "nothing_happens", 1), ("go", "fail", 1), ("go", "hang_started", 1)),
+        options=_requested,
+        in_countdown=(
+            *(("go", "nothing_happens", 1), ("go", "fail", 1), ("go", "hang_started", 1), ("go", "hang_started", 1)),
+            *("shown as ended", "shown as ended"),
+        ),
         in_action=("suspend",),
+        in_done=("nobody works", "work begins"),
     ),
-    "work that is lost": Bent(options=_waiting, often=("lost at work",), owner_every=2 * HOUR),
+    "guest actions": Bent(
+        options=_guest,
+        in_countdown=(
+            *(
+                ("go", "fail", 1),
+                ("go", "fail", 1),
+                ("go", "fail", 6),
+                ("go", "die_started", 1),
+                ("go", "die_after", 1),
+            ),
+            ("prepare", "die_ready", 1),
+        ),
+        in_action=("suspend", "guard killed"),
+        in_done=("nobody works", "guard killed"),
+        owner_every=2 * HOUR,
+    ),
+    "work that is lost": Bent(
+        options=_waiting, often=("lost at work",), in_countdown=("work begins", "lost at work"), owner_every=2 * HOUR
+    ),
     "readers": Bent(
         options=_stops,
         often=(("nvml", "die", 1), ("nvml", "hang", 8), ("nvml", "late", 3), "readers die while nobody works"),
-        in_countdown=("out of sight",),
+        in_countdown=("out of sight", "out of sight", "stall", "nobody is there"),
         owner_every=40 * HOUR,
     ),
 }
@@ -268,6 +360,8 @@ def dense(bent: Bent, dice: random.Random) -> Bent:
         "unused_after": dice.choice((1200.0, 0.5 * HOUR, HOUR)),
         "unknown_alarm": dice.choice((180.0, 300.0, 600.0)),
         "hold_max": dice.choice((600.0, 1200.0, HOUR)),
+        "hold_total": dice.choice((0.5 * HOUR, HOUR, 2 * HOUR)),
+        "extend_max": dice.choice((600.0, 0.5 * HOUR, 2 * HOUR)),
         "admin_hold": "",
         "mode": dice.choice(("live", "live", "live", "live", "dry-run")),
     }
@@ -288,7 +382,8 @@ def both(one: Bent, other: Bent) -> Bent:
     """A life about two things."""
 
     def options(rng: random.Random, spent: Spent) -> Mapping[str, Any]:
-        return {**one.options(rng, spent), **other.options(rng, spent)}
+        first, then = rng.sample((one, other), 2)  # what both set, now this one sets, now that one
+        return {**first.options(rng, spent), **then.options(rng, spent)}
 
     return Bent(
         often=one.often + other.often,
@@ -304,7 +399,7 @@ def both(one: Bent, other: Bent) -> Bent:
         timer=one.timer if one.timer is not None else other.timer,
         owner_every=min(one.owner_every, other.owner_every),
         steady=one.steady or other.steady,
-        glances=max(one.glances, other.glances),
+        gpus=max(one.gpus, other.gpus),
         late=max(one.late, other.late),
     )
 

@@ -53,6 +53,7 @@ class Dues:
         self._checks_from = 0.0
         self._alarmed: list[float] = []
         self._earlier = 0  # so often the alarm under way was told before the machine slept
+        self._again_at = -NEVER  # when an alarm was told again that an earlier guard, which was killed, had decided
         self._unheard = False  # whether that is over nobody knows: the guard was killed as it was about to say so
         self._paused = False  # something else has delayed the stop since the alarm began
         self._latch_loud = False
@@ -118,6 +119,7 @@ class Dues:
             last = self._alarmed[-1] if self._alarmed else -NEVER
             if not facts.get("told_again") or at - last > self._judge.law.alarm:  # else the same, by the next guard
                 self._alarmed.append(at)
+            self._again_at = at if facts.get("told_again") else self._again_at
             self._unheard = False
         elif kind == "unknown_recovered":
             self._forget()
@@ -233,7 +235,7 @@ class Dues:
                 judge.enter("unsure")
             return
         self._latch_loud = True
-        by_work = judge.reason in {"idle", "unused"}
+        by_work = judge.reason in {"idle", "unused"} and not judge.endings.open  # nobody works on what has ended
         if by_work and at - loud > law.tolerance + 2 * law.interval:
             judge.enter("watching")
             self._latch_loud = False
@@ -348,7 +350,7 @@ class Dues:
             since = max(blind, waited)
             if not self._alarmed and not self._moved and at - since > law.alarm + 2 * law.interval + LATE:
                 judge.breaks(f"I6: GPUs cannot be read for {at - since:.0f} s, and nobody is told")
-            if len(self._alarmed) > 1 and self._alarmed[-1] == at:
+            if len(self._alarmed) > 1 and self._alarmed[-1] == at and self._alarmed[-2] != self._again_at:
                 self._not_too_often()
             if self._alarmed and not self._moved:
                 pause = min(DAY, law.alarm * 2.0 ** (self._earlier + len(self._alarmed) - 1))

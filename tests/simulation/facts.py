@@ -16,6 +16,10 @@ BLINK = 6.0
 """Seconds by which work may have begun before a request goes out: a reader may take 5 s to answer."""
 
 
+TAKEN = 0.06
+"""Seconds from a reading of counters to its answer: by so much evidence may end after the answer before it."""
+
+
 class Look(NamedTuple):
     """One answer of the reader, a GPU that cannot be read as None."""
 
@@ -67,7 +71,7 @@ class Sights:
             if look.at > at:
                 continue
             seen = look.seen[gpu]
-            if look.at < edge - 1e-3 and (seen is None or later - look.at > 1.5 * law.interval + 1.0):
+            if look.at < edge - TAKEN and (seen is None or later - look.at > 1.5 * law.interval + 1.0):
                 break
             if seen is not None:
                 edge, later = min(edge, look.at - seen[2]), look.at

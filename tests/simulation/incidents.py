@@ -41,6 +41,8 @@ class Incidents:
                 self._judge.breaks(f"I4: incident {incident} has the id of one of an earlier boot")
         if kind == "acting":
             self.acting.add((incident, facts["action"]))
+        if kind in {"failed", "next_action"} and incident in self._judge.endings.disproved:
+            self._over.pop(incident, None)
         if kind in CLOSES:
             self._over.setdefault(incident, kind)
 

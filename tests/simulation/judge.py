@@ -16,6 +16,7 @@ from costguard.testing.simmachine import IDLE_LOAD
 from tests.simulation import rules
 from tests.simulation.claims import Claims
 from tests.simulation.dues import Dues
+from tests.simulation.endings import Endings
 from tests.simulation.extended import Extensions
 from tests.simulation.facts import BLINK, SETTLED, Arming, Look, Rest, Sights
 from tests.simulation.held import EXACT, Holds
@@ -23,7 +24,7 @@ from tests.simulation.incidents import Incidents
 from tests.simulation.letters import Letters
 from tests.simulation.processes import Processes
 from tests.simulation.steps import Steps
-from tests.simulation.tags import asked_by, wanted_by
+from tests.simulation.tags import asked_by, changed_by, wanted_by
 from tests.simulation.terms import LONG, MACHINE, NEVER, Seen, Terms, is_loud, terms
 from tests.simulation.tidings import Tidings, due_again
 from tests.simulation.wishes import Wishes
@@ -49,6 +50,9 @@ WRITTEN = 700.0
 
 HEEDED = AFTERWARDS / 2
 """Seconds for which the guard certainly keeps still after the moment that was announced."""
+
+WAITS_ITS_TURN = 300.0
+"""Seconds for which the program of a step may wait for others, under the configuration in which it was reached."""
 
 ASKED_FOR = 7200.0
 """Seconds for which the guard may ask what became of a request."""
@@ -120,6 +124,10 @@ class Judge(Watch):
         self.incident, self.reason = "", ""
         self.warned: dict[str, list[float]] = {}  # incident -> deliveries
         self.tried: dict[str, list[float]] = {}  # incident -> attempts to warn
+        self.tries: tuple[str, list[float]] = (
+            "",
+            [],
+        )  # of which incident, and the attempts to warn of its last countdown
         self.gone: dict[tuple[str, str], list[tuple[float, str]]] = {}  # incident, action -> releases: when, attempt
         self.acted_ids: set[str] = set()
         self.asked_about: set[str] = (
@@ -128,6 +136,7 @@ class Judge(Watch):
         self._asked_at = -NEVER  # the last such question
         self.accepted = (-NEVER, "")  # the last request that was: when the guard heard so, and which attempt
         self.prepared: Counter[tuple[str, str]] = Counter()
+        self.ready: dict[str, float] = {}  # attempts whose workers may act, and since when
         self.refused: dict[str, str] = {}  # what the last plan of an action said
         self.ever_refused = False  # in this boot: a guard that was killed may not have kept what came after
         self._closes = ""  # what the next boot must tell of an incident that was open
@@ -172,7 +181,8 @@ class Judge(Watch):
         self.dues = Dues(self)
         self.tidings, self.letters, self.wishes = Tidings(self), Letters(self), Wishes(self)
         self.incidents, self.processes = Incidents(self), Processes(self)
-        self.claims, self.steps = Claims(self), Steps(self)
+        self.claims, self.steps, self.endings = Claims(self), Steps(self), Endings(self)
+        self.shown_done: set[str] = set()  # attempts of which the cloud showed that they have ended the machine
         self._plans: dict[str, str] = {}  # what this guard heard of the plan of an action last, under these rules
         self.vetoed: set[str] = set()  # incidents of which this guard knows that a plan was refused
         self.ever_vetoed: set[str] = set()  # and those of which any guard did
@@ -272,8 +282,11 @@ class Judge(Watch):
         self.extensions.booted(kept)
 
     def _period_kept(self, kept: dict[str, Any]) -> Period | None:
-        """The period of the budget, where the commitments hold its beginning; nobody knows it any more where they lost that."""
-        return self.period if self.period is None or kept.get("spent_since") else Period()
+        """The period of the budget, where the commitments hold its beginning; nobody knows it any more where they lost that, or hold an earlier one."""
+        if self.period is None or abs(kept.get("spent_since", 0.0) - self.period.began) < EXACT:
+            return self.period
+        self.budget_from = 0.0 if kept.get("spent_since") else self.budget_from
+        return Period()
 
     def _keep_stops(self, kept: dict[str, Any]) -> None:
         """What else the commitments hold: the beginning of the budget, and own stops."""
@@ -303,6 +316,7 @@ class Judge(Watch):
     def _afresh(self) -> None:
         """The guard remembers nothing of this boot."""
         self._asleep_with = 0.0
+        self.endings.begins_anew()
         self.arming.forget()
         self.sights.forget()
         self.enter("watching")
@@ -321,6 +335,7 @@ class Judge(Watch):
     def resumed(self) -> None:
         """The machine wakes up: that counts as a start."""
         open_still = self._is_open()
+        self.endings.begins_anew()
         self._asleep_with = 0.0 if self.arming.surely else self._unused_so_far()
         self.slept_at, self.began = self.ticks[-1] if self.ticks else self.began, self.at
         self.ruled_at = self.at
@@ -354,6 +369,8 @@ class Judge(Watch):
     def guard_begins(self) -> None:
         """A guard starts; unless its predecessor's state is there, it starts afresh."""
         for kind, uid, seconds in self.asked.values():
+            if kind in {"release", "stop"}:
+                self.endings.let_go()
             if kind == "release":  # done perhaps, and the guard died before it could say so
                 lasts = max(self.holds.latest, self.holds.perhaps)
                 self.holds.released(uid)
@@ -443,6 +460,7 @@ class Judge(Watch):
             self.holds.ends = None
             self.dues.unheard()
             self.tidings.unheard()
+            self.endings.unsaved()
         if self.unsaved:
             self._forgets()
             self.hazy_at = self.at  # what was seen since the state could be saved last is a hole to this guard
@@ -517,6 +535,7 @@ class Judge(Watch):
         self.dues.ruled_anew()
         self.dues.checks_anew()
         self.may_wish = None
+        self.endings.let_go()
         if self.stage != "gone" and not (self.stage == "unsure" and self.perhaps_gone):
             self.enter("watching")
 
@@ -561,8 +580,8 @@ class Judge(Watch):
             wanted = wanted_by(tags) if settings else {}
             if wanted != self.wanted:
                 self._unsaved_tags = self._unsaved_tags or (self.wanted, self.anew, self.carried)
-                before, self.wanted = self.law, wanted
-                if terms(self.story.ruled, self.wanted, len(self.story.machine.keys)) != before:
+                before, self.wanted, policy = self.wanted, wanted, self.story.ruled["policy"]
+                if changed_by(wanted, policy) != changed_by(before, policy):
                     wish = self.may_wish
                     self._ruled_anew()
                     self.may_wish = wish
@@ -614,6 +633,7 @@ class Judge(Watch):
         self._look = self._kept = None
         self.processes.tick()
         self.steps.tick()
+        self.endings.tick()
         self.wishes.tick()
         self._forget_vain_ones()
         if now.synced is False:
@@ -641,10 +661,8 @@ class Judge(Watch):
         armed = self.arming.maybe, self.arming.surely
         if self.story.machine.hooked(at - self.law.interval - SETTLED, at):
             self.arming.restarted()  # the guard may take that load for the hook's
-        if kept is not None and not doubtful:
-            self.arming.tick(kept.at, kept.seen, self.law, sure=True)
-            self.rest.tick(kept.at, kept.seen, self.law, kept.seen, self.sights.there(self.law))
-            self.ticks.append(kept.at)
+        if kept is not None:
+            self._taken_late(kept, doubtful=doubtful)
         self.arming.tick(at, look.seen if look is not None else seen, self.law, sure=not doubtful)
         self._armed(armed)
         given = surely if look is None else look.seen
@@ -657,6 +675,15 @@ class Judge(Watch):
         self.ticks.append(at)
         if len(self.ticks) > 800:
             del self.ticks[:400]
+
+    def _taken_late(self, kept: Look, *, doubtful: bool) -> None:
+        """The answer that the reader had kept to itself, and has told with the one of this tick; ``doubtful``: it came too late, perhaps."""
+        self.arming.tick(kept.at, kept.seen, self.law, sure=not doubtful)
+        if doubtful:
+            self.arming.restarted()  # the guard may know of it, or not
+            return
+        self.rest.tick(kept.at, kept.seen, self.law, kept.seen, self.sights.there(self.law))
+        self.ticks.append(kept.at)
 
     def _armed(self, before: tuple[bool, bool]) -> None:
         """The machine counts as working, perhaps or surely."""
@@ -812,6 +839,7 @@ class Judge(Watch):
         self.counts[kind] += 1
         self.story.told(kind)
         self.letters.told(now, kind, facts)
+        self.endings.told(kind, facts)
         self.incidents.told(kind, facts)
         if job["channels"] != self.story.ruled["notify"]["local"] and not self._catches_up():
             raise Violation("a message goes to the channels of another configuration")
@@ -864,6 +892,12 @@ class Judge(Watch):
         self.enter("warned")
         self.stage_at = self.at
 
+    def tries_again(self, incident: str, *, anew: bool) -> list[float]:
+        """People are to be warned; ``anew``: of a countdown that begins. Gives the attempts to warn of that."""
+        goes_on = self.tries[0] == incident and not anew
+        self.tries = (incident, [*self.tries[1], self.at] if goes_on else [self.at])
+        return self.tries[1]
+
     def _begins(self, now: Instant, reason: str) -> None:
         """The reason holds now; or it held when the guard was killed as it had decided, and the next one tells it."""
         if self._catches_up():
@@ -891,7 +925,9 @@ class Judge(Watch):
             self.prepared[job["incident"], action] += 1
         if self._catches_up():
             return
-        if job["job"] == "hook" and job["mode"] != "live":
+        if (
+            job["job"] == "hook" and job["mode"] != "live" and self.at - self.ruled_at > WAITS_ITS_TURN
+        ):  # else it refuses
             raise Violation("a dry run runs a hook")
         if job["mode"] != self.story.ruled["policy"]["mode"]:
             raise Violation(f"a worker is started for {job['mode']} under another policy")
@@ -907,6 +943,8 @@ class Judge(Watch):
             self.tidings.owes("preflight_refused")
         if verdict == "refuse" and job["job"] == "act":
             self._vetoes(job["incident"])
+        elif job["job"] == "act":
+            self.ready[job["attempt"]] = self.at
         if job["job"] == "plan":
             if verdict != "refuse" and self._plans.get(job["action"]) == "refuse":
                 self.tidings.owes("preflight_passed")
@@ -927,8 +965,10 @@ class Judge(Watch):
             self.accepted = (self.at, job["attempt"])
         elif job["job"] == "confirm" and self.ruled_at > self._asked_at:
             return  # a reload lets go of the question, and asks anew
-        elif job["job"] != "hook" and outcome["status"] == "done" and not self.incidents.is_over(job["incident"]):
-            self.tidings.owes("done")  # not when the world was asked twice, and answers again
+        elif job["job"] != "hook" and outcome["status"] == "done" and self.endings.is_believed(job["action"]):
+            self.shown_done.add(job["attempt"])
+            if not self.incidents.is_over(job["incident"]):  # not when the world was asked twice, and answers again
+                self.tidings.owes("done")
 
     def _vetoes(self, incident: str) -> None:
         self.vetoed.add(incident)
@@ -976,6 +1016,7 @@ class Judge(Watch):
             self.holds.ended(uid)
             self.extensions.released(uid)
             if uid == 0:
+                self.endings.let_go()
                 self.stops.clear()
                 self.tried_stops.clear()
                 if self.stage in {"done", "failed"}:
@@ -985,6 +1026,7 @@ class Judge(Watch):
         elif kind == "stop" and self.law.live:
             self.wish = self.may_wish = self.at
         if kind == "stop":
+            self.endings.let_go()
             self.enter("warned")
             self.reason = "person"
         self.wishes.answered(kind, uid, done=True)

@@ -20,8 +20,8 @@ from tests.simulation.story import Story
 from tests.simulation.year import uncollected
 
 DAYS = 10.0
-HANDFULS = 7
-PEOPLE = (2, 0.35)
+HANDFULS = 3
+PEOPLE = (2, 0.3)
 """Lives with people in a round, and the days of each."""
 
 

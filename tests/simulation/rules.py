@@ -22,8 +22,8 @@ TRIES = 4
 PAUSES = (15.0, 30.0, 60.0)
 """A request of which certainly nothing was accepted is decided again after these pauses, before the next action."""
 
-PREPARED_WITHIN = 600.0
-"""Seconds in which a worker that was asked for in time is ready, or given up."""
+READY = 60.0
+"""Seconds from what the plan of a worker says to its release: GPUs settle after the hook."""
 
 ANSWERS = 30.0
 """Seconds for which a guard that came back in a countdown can be asked before it acts; in all they add up to no more than the warning gave."""
@@ -168,52 +168,63 @@ def _rested(judge: "Judge", gpu: int, at: float, rest: float) -> None:
 
 def warned_again(judge: "Judge", incident: str, facts: dict[str, Any]) -> None:
     """A warning that nobody gets is tried some times; then its countdown begins, and people are warned anew only long after it."""
-    tried = judge.tried[incident]
-    if len(tried) <= ATTEMPTS or incident in judge.warned or any(key[0] == incident for key in judge.gone):
+    before, tries = judge.tries, judge.tries_again(incident, anew="attempts" not in facts)
+    if incident in judge.warned or any(key[0] == incident for key in judge.gone):
         return
     stale = judge.law.grace + max(60.0, judge.law.grace)  # after that the countdown of the last try is too old
-    anew = ANEW if "attempts" in facts else min(ANEW, stale)
-    if max(judge.guard_at, judge.stalled, judge.ruled_at) < tried[0] and tried[ATTEMPTS] - tried[ATTEMPTS - 1] < anew:
-        judge.breaks(f"a warning that nobody gets is tried {len(tried)} times")
+    soon = len(tries) == 1 and before[0] == incident and judge.at - before[1][-1] < min(ANEW, stale)
+    began = before[1][0] if soon else tries[0]
+    if (soon or len(tries) > ATTEMPTS) and max(judge.guard_at, judge.stalled, judge.ruled_at) < began:
+        judge.breaks(f"a warning that nobody gets is tried {len(judge.tried[incident])} times")
 
 
-def acts(judge: "Judge", now: Instant, action: str, incident: str, reason: str) -> None:
-    """Something is done, or would be: the reason still holds, and people were warned."""
+def acts(judge: "Judge", now: Instant, action: str, incident: str, reason: str, attempt: str = "") -> None:
+    """Something is done, or would be: the reason still holds, and people were warned; ``attempt``: by a worker."""
     law, at = judge.law, judge.at
     if reason == "person":
         _wished(judge, at)
         return
-    if at <= judge.stalled:
-        return  # what came meanwhile reaches the guard now
+    if at <= judge.stalled:  # what came meanwhile reaches the guard now
+        _saw_it(judge, at, incident)
+        return
     _free(judge, at)
     _holds_good(judge, now, reason, at)
-    _warned(judge, at, incident)
+    _warned(judge, at, incident, attempt)
     if law.machine and at < judge.began + law.boot_grace - 1e-3:
         judge.breaks(f"I9: {action} {at - judge.began:.0f} s after boot or resume")
 
 
-def _warned(judge: "Judge", at: float, incident: str) -> None:
-    grace, interval = judge.law.grace, judge.law.interval
-    delivered = [told for told in judge.warned.get(incident, ()) if told <= at - grace + 1e-3]
-    tried = judge.tried.get(incident, [])
-    exhausted = len(tried) >= ATTEMPTS and tried[-1] <= at - grace
-    if delivered or exhausted:  # after a hole people are warned anew, and that countdown counts
-        warned = max([*delivered, tried[-1]]) if exhausted else max(delivered)
-    else:
-        judge.breaks(f"I2: it acts without a warning {grace:.0f} s before")
-        return
-    due = max(warned + grace, judge.graced_at + judge.law.boot_grace, _answered(judge, at, incident))
-    if (
-        at - due > max(60.0, grace) + 2 * interval + PREPARED_WITHIN
-        and at - max(judge.stalled, judge.guard_at) > PREPARED_WITHIN
-    ):
-        judge.breaks(f"I2: it acts {at - due:.0f} s after the end of a countdown of {grace:.0f} s")
-    if warned < judge.ruled_at:
-        judge.breaks("a warning of another policy, or of before the machine slept")
-    ticks = [warned, *(tick for tick in judge.ticks if tick > warned), at]
+def _counts_from(judge: "Judge", at: float, incident: str) -> float | None:
+    """When the countdown began that is over: with a warning that was delivered, or the last try; after a hole people are warned anew."""
+    latest, anew = at - judge.law.grace + 1e-3, judge.endings.disproved.get(incident, -NEVER)
+    delivered = [told for told in judge.warned.get(incident, ()) if anew < told <= latest]
+    tries = judge.tries[1] if judge.tries[0] == incident else []
+    exhausted = tries[-1:] if len(tries) >= ATTEMPTS and tries[-1] <= latest else []
+    return max([*delivered, *exhausted], default=None)
+
+
+def _saw_it(judge: "Judge", at: float, incident: str) -> None:
+    """I7: a countdown in which the guard was away begins anew."""
+    warned, interval = _counts_from(judge, at, incident), judge.law.interval
+    ticks = [warned or at, *(tick for tick in judge.ticks if warned is not None and tick > warned), at]
     hole = max(b - a for a, b in pairwise(ticks))
     if hole > max(60.0, 1.5 * interval) + interval + 6.0:  # the last tick before a crash is not seen here
         judge.breaks(f"I7: it acts on a warning although it saw nothing for {hole:.0f} s of the countdown")
+
+
+def _warned(judge: "Judge", at: float, incident: str, attempt: str) -> None:
+    grace, interval = judge.law.grace, judge.law.interval
+    warned = _counts_from(judge, at, incident)
+    if warned is None:
+        judge.breaks(f"I2: it acts without a warning {grace:.0f} s before")
+        return
+    due = max(warned + grace, judge.graced_at + judge.law.boot_grace, _answered(judge, at, incident))
+    kept = max(due + max(60.0, grace), judge.ready.get(attempt, due))  # a worker that was begun in time is waited for
+    if at - max(kept, judge.stalled) > 2 * interval + READY:
+        judge.breaks(f"I2: it acts {at - due:.0f} s after the end of a countdown of {grace:.0f} s")
+    if warned < judge.ruled_at:
+        judge.breaks("a warning of another policy, or of before the machine slept")
+    _saw_it(judge, at, incident)
 
 
 def _answered(judge: "Judge", at: float, incident: str) -> float:
@@ -253,7 +264,7 @@ def goes(judge: "Judge", now: Instant, job: dict[str, Any]) -> None:
     _freshly(judge, incident, action, job["reason"])
     _in_turn(judge, incident, action)
     _reminded(judge, incident, job["reason"])
-    acts(judge, now, action, incident, job["reason"])
+    acts(judge, now, action, incident, job["reason"], job["attempt"])
     again = any(key[0] == incident for key in judge.gone)
     recent = [stop for stop in judge.stops if at - stop < DAY and judge.jumped < judge.undated.get(stop, (stop,))[0]]
     if action in MACHINE and job["reason"] != "person" and not again and len(recent) >= 2:
@@ -314,7 +325,8 @@ def _reminded(judge: "Judge", incident: str, reason: str) -> None:
     if reason == "person" or len(told) != 1 or judge.law.grace < LONG_COUNTDOWN or judge.troubled(told[0] - ANEW):
         return
     again = any(key[0] == incident for key in judge.gone)
-    if not again and judge.tidings.reminded(told[0]) < REMINDERS:
+    times = REMINDERS if judge.law.interval <= LEAD else 1  # no look may fall into the last minute
+    if not again and judge.tidings.reminded(told[0]) < times:
         judge.breaks(f"people heard {judge.tidings.reminded(told[0])} times of a countdown of {judge.law.grace:.0f} s")
 
 

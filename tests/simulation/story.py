@@ -4,7 +4,7 @@ import random
 import traceback
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from costguard.agent.loop import Loop
 from costguard.agent.recorder import Beside, Recorder
@@ -16,13 +16,42 @@ from costguard.host.ports import Instant
 from costguard.testing.simhost import Machine, Phase, SimCrash, SimHost, SimOff, World
 from tests.simulation.bents import PLAIN, Bent, bent_of
 from tests.simulation.judge import Judge, Violation
-from tests.simulation.surroundings import Spent, forgotten, policy, script, short, unattended, unseen, varied
+from tests.simulation.surroundings import (
+    Spent,
+    forgotten,
+    lost_at_boot,
+    policy,
+    script,
+    short,
+    unattended,
+    unseen,
+    varied,
+)
 from tests.simulation.terms import NEVER
 from tests.simulation.troubles import OPERATIONS, USER, Troubles, befalls, happens, strike
+
+Thing = TypeVar("Thing")
 
 DAY = 86400.0
 CALM_FOR = 1.1 * DAY
 """Seconds after which somebody switches a machine off again that nobody touched: what comes once a day is seen there."""
+
+SHORTLY, FOR_HOURS = 3600.0, 9000.0
+"""Seconds for which nobody works once all has come of that that can: what is repeated after an hour shows in the longer ones."""
+
+FATES: tuple[tuple[str, ...], ...] = (
+    ("left alone",) * 3,
+    ("switched off", "left alone"),
+    ("switched off", "switched off", "left alone"),
+    ("looked at", "left alone"),
+    ("looked at, and switched off", "left alone"),
+    ("looked at, and switched off", "left alone"),
+    ("stopped", "released"),
+)
+"""What comes of a forgotten machine, from boot to boot."""
+
+UNDISTURBED = 0.6
+"""Share of the boots of a machine that is left alone in which nothing goes wrong by itself."""
 
 WEEK = 7.0
 """A life of more days than that meets everything."""
@@ -47,8 +76,8 @@ RING = 180.0
 """Seconds that a reader's first look reaches back: more than an interval."""
 
 
-ORDERLY = 0.6
-"""Share of shutdowns in which the guard is told to end before the power goes."""
+ORDERLY, ORDERLY_TIMER = 0.7, 0.9
+"""Share of shutdowns in which the guard is told to end before the power goes; and of a machine that a timer starts."""
 
 
 class Surroundings(World):
@@ -102,9 +131,9 @@ class Story:
     def __init__(self, seed: int, days: float, *, bent: Bent | None = None, verbose: bool = False) -> None:
         self.seed, self.days, self.verbose = seed, days, verbose
         self.rng = random.Random(seed)
-        gpus = self.rng.choice((1, 2, 2, 3))
-        self.money = self.rng.random() < 0.6
         self.bent, self.given = bent or bent_of(seed), bent is not None
+        gpus = self.rng.choice(self.bent.gpus)
+        self.money = self.rng.random() < 0.6
         may_be = self.bent is not PLAIN and days <= WEEK
         self.alone = may_be and self.rng.random() < self.bent.alone  # nothing else goes wrong
         self.config = self._policy(Spent())
@@ -118,7 +147,11 @@ class Story:
         self.moves_to: str | None = None
         self.wrong_by = self.right_at = 0.0  # by so many seconds the date is wrong, and until when
         self.crashes = 0
+        self.away: float | None = None  # seconds until the next guard
         self.calm = False
+        self.undisturbed = False  # nothing goes wrong by itself in this boot
+        self._fates: list[str] = []
+        self._decks: dict[tuple[object, ...], list[Any]] = {}
         self.timer = False  # what starts the machine, and nobody works on it
         self.announcements = 0
         self.guards = 0
@@ -165,7 +198,7 @@ class Story:
             while self.running < self.days * DAY:
                 try:
                     self._guard()
-                    self.world.pass_time(60.0 if self.world.ending else self.rng.choice((0.5, 5.0, 60.0, 300.0)))
+                    self.world.pass_time(self._without_a_guard())
                 except SimOff:
                     self.ran += self.world.now - self.began
                     self._off()
@@ -182,9 +215,24 @@ class Story:
             self.world.boots,
         )
 
+    def next_of(self, things: tuple[Thing, ...]) -> Thing:
+        """One of these, in a drawn order: none comes again before each has come."""
+        deck = self._decks.setdefault(things, [])
+        if not deck:
+            deck += self.rng.sample(things, len(things))
+        drawn: Thing = deck.pop()
+        return drawn
+
+    def _without_a_guard(self) -> float:
+        """Seconds until the next one starts."""
+        away, self.away = self.away, None
+        if self.world.ending:
+            return 60.0
+        return self.rng.choice((0.5, 5.0, 60.0, 300.0)) if away is None else away
+
     def _shuts_down(self) -> bool:
         """The machine shuts down; whether the guard hears of that before."""
-        if not self.host.alive or self.rng.random() > ORDERLY:
+        if not self.host.alive or self.rng.random() > (ORDERLY_TIMER if self.timer else ORDERLY):
             return False
         self.note("the machine shuts down")
         self.host.signal("TERM")
@@ -232,7 +280,7 @@ class Story:
 
     def _off(self) -> None:
         """The machine is off until a person, or the cloud, starts it again."""
-        usual = (3600.0, 3 * 3600.0) if self.timer else (60.0, 600.0, 3600.0, 3 * 3600.0)
+        usual = (3600.0, 3 * 3600.0, 5 * 3600.0) if self.timer else (60.0, 600.0, 3600.0, 3 * 3600.0)
         seconds = self.off_for or self.rng.choice(usual) * self.rng.uniform(0.5, 2)
         self.note(f"the machine is off for {seconds:.0f} s")
         self.judge.going_off()
@@ -286,22 +334,18 @@ class Story:
         longest = 200.0 if self.bent.brisk else 900.0
         self.machine.cut(self.world.now, Phase(self.rng.uniform(60.0, longest), 0.002, "boot"))
         if self.bent.brisk and self.rng.random() < self.bent.late:  # one cannot be read from the boot on
-            lost = {self.rng.randrange(len(self.machine.keys)): "NVML 15: GPU is lost"}
-            self.machine.cut(self.world.now, Phase(self.rng.uniform(300.0, 1800.0), 0.002, "boot", unknown=lost))
+            self.machine.cut(self.world.now, *lost_at_boot(self.rng, len(self.machine.keys), self.config["policy"]))
         choice = self.rng.random()
         usual = 0.85 if self.timer else 0.25
         before, self.timer = self.timer, choice < (usual if self.bent.timer is None else self.bent.timer)
+        self.undisturbed = False
         if self.timer:  # started and forgotten, again and again
             if not before:
                 plans = [self._owner() for _ in range(8)]
                 self.config = next((plan for plan in plans if unattended(plan)), plans[0])
             elif not self.bent.steady and self.rng.random() < 0.2:
                 self.config = varied(self.rng, self.config)
-            given = self.config["policy"]
-            gpus = len(self.machine.keys)
-            quiet = forgotten(self.rng, given["unused_after"], gpus, given["arm_duration"], glances=self.bent.glances)
-            self.machine.cut(self.world.now, *quiet)
-            self._cut_short(self.config["policy"]["unused_after"] or 3600.0)
+            self._forgotten(self.config["policy"])
         elif not self.bent.steady and choice < (0.4 if self._has_deadline() else 0.75):
             self.config = self._owner()
         self.calm = self.rng.random() < self.bent.calm
@@ -323,16 +367,24 @@ class Story:
             actions = (self.config["policy"]["kill_action"], *self.config["policy"]["fallback"])
             self.world.verdicts = {action: {"verdict": "refuse", "findings": [finding]} for action in actions}
 
-    def _cut_short(self, unused: float) -> None:
-        """A forgotten machine is cut off before anybody has decided anything; or a person looks after it."""
-        choice, rng = self.rng.random(), self.rng
-        moment = rng.uniform(0.2, 0.9) * unused
-        if choice < 0.35:
-            self.world.after(moment, self.world.power_off)
-        elif choice < 0.5:
-            self.world.after(moment, self._by_root(self.stop))
-        elif choice < 0.6:
-            self.world.after(moment, self._by_root(lambda: self.release(0)))
+    def _forgotten(self, given: dict[str, Any]) -> None:
+        """Nobody works on this machine; it is left alone, or cut off before anybody has decided anything, or a person looks after it."""
+        if not self._fates:
+            self._fates = [*self.next_of(FATES)][::-1]
+        fate, rng, gpus = self._fates.pop(), self.rng, len(self.machine.keys)
+        self.undisturbed = fate == "left alone" and rng.random() < UNDISTURBED
+        looked_at = fate.startswith("looked at")
+        phases = forgotten(rng, given["unused_after"], gpus, given["arm_duration"], looked_at=looked_at)
+        self.machine.cut(self.world.now, *phases)
+        moment = rng.uniform(0.6 if looked_at else 0.2, 0.9) * (given["unused_after"] or 3600.0)
+        befalls_it = {
+            "switched off": self.world.power_off,
+            "looked at, and switched off": self.world.power_off,
+            "stopped": self._by_root(self.stop),
+            "released": self._by_root(lambda: self.release(0)),
+        }
+        if fate in befalls_it:
+            self.world.after(moment, befalls_it[fate])
 
     def _by_root(self, wish: Callable[[], None]) -> Callable[[], None]:
         return lambda: wish() if self.host.alive else None
@@ -349,6 +401,7 @@ class Story:
         every = means[-1] if self.timer else self.rng.choice(means)
         if self.calm:
             self.world.after(CALM_FOR, self.world.power_off)
+        if self.calm or self.undisturbed:
             return
 
         def fault() -> None:
@@ -388,8 +441,9 @@ class Story:
         phase = self.phase
         if phase != self._last_phase:
             self._last_phase = phase
-            self._entered(phase)
-            if phase == "DONE" and (self.bent.brisk or not self.bent.in_done) and self.rng.random() < ENLIVENED:
+            struck = self._entered(phase)
+            lively = phase == "DONE" and not struck and (self.bent.brisk or not self.bent.in_done)
+            if lively and self.rng.random() < ENLIVENED:
                 self._enliven()
 
     def _enliven(self) -> None:
@@ -408,13 +462,16 @@ class Story:
         if (self.bent.brisk or not self.alone) and self.rng.random() < killed:
             self.host.doom = self.rng.randint(1, 4)
 
-    def _entered(self, phase: str) -> None:
-        """A phase began; the rare ones draw trouble."""
+    def _entered(self, phase: str) -> bool:
+        """A phase began; the rare ones draw trouble. Whether what this life is mostly about befalls it."""
         grace = self.config["policy"]["grace"]
         spread = {"WARNING": grace, "ACTING": 2.0, "CONFIRMING": 30.0, "FAILED": 3000.0}.get(phase)
-        self._strikes_now(phase, spread)
-        if spread is None or self.alone or self.rng.random() < 0.4:  # and now and then all goes well
-            return
+        struck = self._strikes_now(phase, spread)
+        if spread is not None and not self.alone and self.rng.random() < 0.6:  # else all goes well
+            self._draws_trouble(phase, grace, spread)
+        return struck
+
+    def _draws_trouble(self, phase: str, grace: float, spread: float) -> None:
         host = self.host
 
         def held() -> None:
@@ -436,14 +493,16 @@ class Story:
         for _ in range(self.rng.choice((1, 3, 5) if phase == "FAILED" else (0, 1, 2))):
             self.world.after(self.rng.uniform(0.0, spread), trouble)
 
-    def _strikes_now(self, phase: str, spread: float | None) -> None:
-        """What this life is mostly about befalls every second countdown, or request."""
+    def _strikes_now(self, phase: str, spread: float | None) -> bool:
+        """What this life is mostly about befalls every second countdown, or request; whether it does this one."""
         bent, in_action = self.bent, self.bent.in_action
         of_phase = {"WARNING": bent.in_countdown, "ACTING": in_action, "CONFIRMING": in_action, "DONE": bent.in_done}
         happenings = of_phase.get(phase)
-        if happenings and self.rng.random() < (0.7 if self.bent.brisk else 0.5):
-            what, within = self.rng.choice(happenings), 0.8 * (spread or AFTER_THE_END)
-            self.world.after(self.rng.uniform(0.0, within), lambda: befalls(self, self.rng, what))
+        if not happenings or self.rng.random() > (0.7 if self.bent.brisk else 0.5):
+            return False
+        what, within = self.next_of(happenings), 0.8 * (spread or AFTER_THE_END)
+        self.world.after(self.rng.uniform(0.0, within), lambda: befalls(self, self.rng, what))
+        return True
 
     def _countdown(self, grace: float) -> None:
         """A countdown runs: what must end it, or hold it up, comes in time for that."""
@@ -481,8 +540,8 @@ class Story:
 
     def rests(self) -> None:
         """Nobody works for long enough for all that comes of that."""
-        given = self.config["policy"]
-        self.machine.cut(self.world.now, Phase(given["kill_duration"] + given["grace"] + 3600.0, 0.002, "idle"))
+        given, more = self.config["policy"], self.rng.choice((SHORTLY, FOR_HOURS))
+        self.machine.cut(self.world.now, Phase(given["kill_duration"] + given["grace"] + more, 0.002, "idle"))
 
     def stands_still(self, seconds: float) -> None:
         """The guard gets no CPU for a while."""

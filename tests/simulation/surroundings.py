@@ -130,16 +130,17 @@ def varied(rng: random.Random, made: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def forgotten(
-    rng: random.Random, unused: float | None, gpus: int, arms: float | None, *, glances: float = 0.4
+    rng: random.Random, unused: float | None, gpus: int, arms: float | None, *, looked_at: bool
 ) -> tuple[Phase, ...]:
     """Nobody works on a machine that a timer has started; or somebody looks at it, too short to arm it."""
     whole = (unused or HOUR) * rng.uniform(0.7, 2.0) + rng.uniform(0.0, HOUR)
-    if rng.random() > glances or not arms or arms < 3 * MINUTE:
+    if not looked_at or not arms or arms < 3 * MINUTE:
         return (Phase(whole, QUIET, "forgotten"),)
     load = [QUIET] * gpus
     load[rng.randrange(gpus)] = 0.97
-    first = (unused or HOUR) * rng.uniform(0.05, 0.6)
-    return (Phase(first, QUIET, "forgotten"), Phase(20.0, tuple(load), "a glance"), Phase(whole, QUIET, "forgotten"))
+    first = (unused or HOUR) * rng.uniform(0.05, 0.5)
+    glance = Phase(rng.choice((20.0, arms * rng.uniform(0.3, 0.8))), tuple(load), "a glance")
+    return (Phase(first, QUIET, "forgotten"), glance, Phase(whole, QUIET, "forgotten"))
 
 
 def _job(its: Rhythm) -> Iterator[Phase]:
@@ -214,6 +215,30 @@ def unseen(rng: random.Random, gpus: int, grace: float) -> tuple[Phase, Phase]:
     )
 
 
+def beside_the_unseen(rng: random.Random, gpus: int, given: Mapping[str, Any]) -> tuple[Phase, ...]:
+    """Somebody works beside a GPU that cannot be read, for about as long as arms; nobody works before, and perhaps for a window after that."""
+    arms, long = given["arm_duration"] or 2 * MINUTE, 1.3 * given["kill_duration"] + given["grace"]
+    hidden = rng.randrange(gpus)
+    lost = {hidden: "NVML 15: GPU is lost"}
+    load = tuple(QUIET if number == hidden else 0.97 for number in range(gpus))
+    return (
+        Phase(rng.uniform(2.0, 10.0) * MINUTE, QUIET, "lost", unknown=lost),
+        Phase(
+            rng.choice((rng.uniform(10.0, 150.0), arms * rng.uniform(0.8, 2.0) + MINUTE)), load, "work", unknown=lost
+        ),
+        Phase(rng.choice((rng.uniform(2.0, 10.0) * MINUTE, long)), QUIET, "lost", unknown=lost),
+    )
+
+
+def lost_at_boot(rng: random.Random, gpus: int, given: Mapping[str, Any]) -> tuple[Phase, ...]:
+    """A GPU cannot be read from the boot on; perhaps others work meanwhile, and then none for as long as a decision takes."""
+    if rng.random() < 0.5:
+        lost = {rng.randrange(gpus): "NVML 15: GPU is lost"}
+        return (Phase(rng.uniform(5.0, 30.0) * MINUTE, QUIET, "boot", unknown=lost),)
+    rest = 1.3 * given["kill_duration"] + given["grace"] + given["boot_grace"]
+    return (*beside_the_unseen(rng, gpus, given), Phase(rest, QUIET, "idle"))
+
+
 def short(rng: random.Random, gpus: int, interval: float, rest: float) -> tuple[Phase, ...]:
     """Somebody who was warned works for less than it takes to look, and no more."""
     load = [QUIET] * gpus
@@ -258,13 +283,17 @@ PICKED = (*[()] * 9, ("0",), ("0",), ("0",), ("GPU-00000000",), ("GPU-00000000",
 def policy(
     rng: random.Random, spent: Spent, *, priced: bool, always: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
-    """A configuration that an owner could have, as its worker gives it; ``always``: options that this owner always sets."""
+    """A configuration that an owner could have, as its worker gives it; ``always``: options that this owner always sets.
+
+    Of these ``rented`` is none of the policy: the machine is a cloud's, whose tags may change settings.
+    """
+    always, surely = {name: value for name, value in always.items() if name != "rented"}, "rented" in always
     kill_action, fallback = rng.choice(ACTIONS)
     together, picked = rng.choice(("all", "any", "any", "mean", "mean")), rng.choice(PICKED)
     if picked and "7" in picked:  # a GPU that is not there: only an action that any GPU decides could overlook that
         kill_action, fallback, together = "command", (), rng.choice(("any", "any", together))
     machine = kill_action not in {"command", "end_process"} or bool(fallback)
-    rented = {"providers": ["simulated=none"], "cloud": {"tag_settings": rng.random() < 0.5, "spread": 300.0}}
+    rented = {"providers": ["simulated=none"], "cloud": {"tag_settings": surely or rng.random() < 0.5, "spread": 300.0}}
     made = partial(
         effective,
         mode="live" if rng.random() < 0.8 else "dry-run",
@@ -301,4 +330,4 @@ def policy(
     if rng.random() < 0.6:
         made["hooks"] = {"pre_stop": ["save"], "timeout": 20, **{step: ["tell"] for step in STEPS}}
     made["notify"] = {**made["notify"], "local": rng.choice((["wall"], ["wall", "mail"]))}
-    return made | rented if rng.random() < 0.65 else made
+    return made | rented if surely or rng.random() < 0.65 else made

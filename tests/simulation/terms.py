@@ -59,7 +59,7 @@ def terms(config: Mapping[str, Any], wanted: Mapping[str, Any], gpus: int) -> Te
     names = [{str(i), f"GPU-{i:08x}", f"0000:{i + 1:02x}:00.0"} for i in everything]
     given = policy["gpu_devices"]
     chosen = tuple(i for i in everything if not given or names[i] & set(given))
-    window = policy["kill_duration"]
+    window, unused = policy["kill_duration"], policy["unused_after"]
     money = NEVER
     if policy["budget"] is not None and policy["price_per_hour"]:
         money = policy["budget"] / policy["price_per_hour"] * 3600.0
@@ -80,7 +80,7 @@ def terms(config: Mapping[str, Any], wanted: Mapping[str, Any], gpus: int) -> Te
         machine=machine,
         grace=max(policy["grace"], wanted.get("grace", 0.0)),
         boot_grace=max(policy["boot_grace"], wanted.get("boot_grace", 0.0)) if machine else 0.0,
-        unused=policy["unused_after"] if policy["arm_duration"] is not None else None,
+        unused=max(unused, wanted.get("unused_after", 0.0)) if unused and policy["arm_duration"] is not None else None,
         alarm=policy["unknown_alarm"],
         lifetime=policy["lifetime"] or NEVER,
         budget=money,

@@ -147,7 +147,8 @@ class Tidings:
             return
         tried = [entry for key, entries in judge.gone.items() if key[0] == incident for entry in entries]
         results = judge.story.world.results
-        if not any(results.get(attempt, {}).get("status") == "done" for _, attempt in tried):
+        shown = any(attempt in judge.shown_done for _, attempt in tried)
+        if not shown and not any(results.get(attempt, {}).get("status") == "done" for _, attempt in tried):
             judge.breaks(f"{facts['action']} is called done, and nothing says that it was")
 
     def _recovered(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from costguard.host.files import COMMITMENTS, STATE
 from costguard.testing.simhost import Faults, Phase, SimHost
-from tests.simulation.surroundings import unseen
+from tests.simulation.surroundings import beside_the_unseen, unseen
 
 if TYPE_CHECKING:
     from tests.simulation.bents import Happening
@@ -125,7 +125,7 @@ class Troubles(Faults):
 def strike(story: "Story", rng: random.Random) -> None:
     """Bring about one fault, fitting for the phase, or for what this life is mostly about."""
     if story.bent.often and (story.alone or rng.random() < 0.5):
-        befalls(story, rng, rng.choice(story.bent.often))
+        befalls(story, rng, story.next_of(story.bent.often))
         return
     if story.alone:
         return
@@ -201,7 +201,7 @@ def _unsynced(story: "Story", rng: random.Random) -> None:
 
 
 def _stall(story: "Story", rng: random.Random) -> None:
-    seconds = rng.choice((5.0, 60.0, 600.0)) * rng.uniform(0.5, 2)
+    seconds = rng.choice((5.0, 60.0, 300.0, 600.0)) * rng.uniform(0.5, 2)
     story.host.stall(seconds)
     story.judge.stalls(seconds)
 
@@ -255,13 +255,15 @@ def _reboot(story: "Story", rng: random.Random) -> None:
 
 
 def _held_often(story: "Story", rng: random.Random) -> None:
-    """One user holds over and over, and ends holds early; root holds too."""
+    """One user holds over and over, and ends holds early; root holds too. Perhaps nobody works meanwhile."""
     host, at = story.host, 0.0
+    if rng.random() < 0.5:
+        story.rests()
 
     def ask() -> None:
         if host.alive:
             choice = rng.random()
-            story.release(USER) if choice < 0.35 else story.hold(rng, 0 if choice > 0.85 else USER)
+            story.release(USER) if choice < 0.45 else story.hold(rng, 0 if choice > 0.85 else USER)
 
     for _ in range(rng.randint(4, 9)):
         story.world.after(at, ask)
@@ -338,22 +340,30 @@ def _held_by_two(story: "Story", rng: random.Random) -> None:
 
 def _tag(story: "Story", rng: random.Random) -> None:
     """Somebody tags the machine, and takes the tag away again."""
-    _tagged_for(story, rng, rng.choice((600.0, 1200.0, 3600.0, 4 * 3600.0)) * rng.uniform(0.5, 2))
+    lasts = (600.0, 1200.0, 2400.0) if story.bent.brisk else (600.0, 1200.0, 3600.0, 4 * 3600.0)
+    _tagged_for(story, rng, rng.choice(lasts) * rng.uniform(0.5, 2))
+
+
+SETTINGS = tuple(
+    (f"costguard-{name}", value)
+    for name, values in {
+        "kill-duration": ("2m", "5m", "45m"),
+        "grace": ("0.5m", "20m"),
+        "boot-grace": ("1m", "25m"),
+        "unused-after": ("5m", "90m"),
+        "kill-threshold": ("0.01", "0.9"),
+    }.items()
+    for value in values
+)
+"""Tags that would change the rules: a milder value does, a harsher one does not."""
 
 
 def _tagged_for(story: "Story", rng: random.Random, seconds: float) -> None:
     until = datetime.fromtimestamp(story.world.instant().wall + seconds, UTC).isoformat()
-    story.world.tags = dict(
-        [
-            rng.choice(
-                (
-                    ("costguard", "off"),
-                    ("costguard-hold", until),
-                    ("costguard-kill-duration", rng.choice(("5m", "45m"))),
-                )
-            )
-        ]
+    asks = rng.choice(
+        (("costguard", "off"), ("costguard-hold", until), story.next_of(SETTINGS), story.next_of(SETTINGS))
     )
+    story.world.tags = dict([asks])
     story.world.after(seconds, story.world.tags.clear)
 
 
@@ -483,20 +493,69 @@ def _readers_die_at_rest(story: "Story", rng: random.Random) -> None:
 
 
 def _beside_the_unseen(story: "Story", rng: random.Random) -> None:
-    """Somebody works a little beside a GPU that cannot be read; then nobody works, and it can be read again."""
-    machine, unused = story.machine, story.config["policy"]["unused_after"] or 3600.0
-    gpus = len(machine.keys)
-    hidden = rng.randrange(gpus)
-    lost = {hidden: "NVML 15: GPU is lost"}
-    load = tuple(0.97 if number != hidden else 0.002 for number in range(gpus))
+    """Somebody works beside a GPU that cannot be read; then nobody works, and it can be read again."""
+    machine, given = story.machine, story.config["policy"]
+    unused = given["unused_after"] or 3600.0
     machine.cut(
         story.world.now,
         Phase(unused * rng.uniform(0.1, 0.5), 0.002, "idle"),
-        Phase(rng.uniform(120.0, 600.0), 0.002, "lost", unknown=lost),
-        Phase(rng.uniform(10.0, 150.0), load, "short work", unknown=lost),
-        Phase(rng.uniform(120.0, 600.0), 0.002, "lost", unknown=lost),
+        *beside_the_unseen(rng, len(machine.keys), given),
         Phase(2 * unused, 0.002, "idle"),
     )
+
+
+def _begins_to_work(story: "Story", rng: random.Random) -> None:
+    """Somebody works on one GPU, for some minutes at most."""
+    given, gpus = story.config["policy"], len(story.machine.keys)
+    one = rng.randrange(gpus)
+    load = tuple(0.97 if number == one else 0.002 for number in range(gpus))
+    rest = given["kill_duration"] + given["grace"] + 600.0
+    story.machine.cut(
+        story.world.now, Phase(rng.uniform(0.5, 10.0) * 60.0, load, "session"), Phase(rest, 0.002, "idle")
+    )
+
+
+def _one_works(story: "Story", rng: random.Random) -> None:
+    """One GPU works for longer than a decision takes, and the others do not."""
+    given, gpus = story.config["policy"], len(story.machine.keys)
+    one, long = rng.randrange(gpus), 1.5 * given["kill_duration"] + given["grace"]
+    load = tuple(rng.choice((0.3, 0.97)) if number == one else 0.002 for number in range(gpus))
+    story.machine.cut(
+        story.world.now, Phase(long + rng.uniform(300.0, 900.0), load, "job"), Phase(long + 300.0, 0.002, "idle")
+    )
+
+
+def _shown_as_ended(story: "Story", rng: random.Random) -> None:
+    """The cloud takes requests for another machine, and shows this one as ended while it runs on: once, or each time."""
+    times = rng.choice((1, 9, 9))
+    story.rests()
+    story.troubles.arm("go", "nothing_happens", times, LASTING)
+    story.troubles.arm("confirm", "ended", times, LASTING)
+
+
+def _held_and_released(story: "Story", rng: random.Random) -> None:
+    """Nobody works; one user holds, and ends the hold soon, again and again: that uses up hardly anything."""
+    host, at = story.host, 0.0
+    wish = {"command": "hold", "seconds": 900, "reason": "a run"}
+    story.rests()
+    for time in range(7):
+        holds = lambda: story.ask(wish, "hold", 900.0, uid=USER) if host.alive else None  # noqa: E731  # one of two
+        ends = lambda: story.release(USER) if host.alive else None  # noqa: E731  # the other one
+        story.world.after(at, ends if time % 2 else holds)
+        at += rng.uniform(30.0, 200.0)
+
+
+def _stopped_and_killed(story: "Story", rng: random.Random) -> None:
+    """Root wants the machine to stop, the guard dies before it has begun, and another one is there at once."""
+    story.stop()
+    host, story.away = story.host, rng.uniform(0.5, 5.0)
+    within = 1.2 * story.config["policy"]["interval"]
+    story.world.after(rng.uniform(0.2, within), lambda: setattr(host, "doom", 1))
+
+
+def _away(story: "Story", rng: random.Random) -> None:
+    """The guard dies, and nobody is there for some minutes."""
+    story.host.doom, story.away = 1, rng.uniform(60.0, 400.0)
 
 
 def _held_without_end(story: "Story", rng: random.Random) -> None:
@@ -554,6 +613,12 @@ RARELY: dict[str, Callable[["Story", random.Random], None]] = {
     "out of sight": _out_of_sight,
     "readers die while nobody works": _readers_die_at_rest,
     "work beside the unseen": _beside_the_unseen,
+    "work begins": _begins_to_work,
+    "held and released": _held_and_released,
+    "shown as ended": _shown_as_ended,
+    "one GPU works": _one_works,
+    "nobody is there": _away,
+    "a stop by hand, and the guard is killed": _stopped_and_killed,
     "a stop by hand, and a reload": _stop_and_reload,
     "held without end": _held_without_end,
     "two announcements": _two_announcements,
