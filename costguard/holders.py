@@ -23,7 +23,7 @@ _NODE = re.compile(r"/dev/nvidia(\d+)( \(deleted\))?")
 _CONTAINERS = (
     ("docker", re.compile(r"docker[-/]([0-9a-f]{12})[0-9a-f]{52}")),
     ("podman", re.compile(r"libpod-([0-9a-f]{12})[0-9a-f]{52}")),
-    ("containerd", re.compile(r"cri-containerd-([0-9a-f]{12})[0-9a-f]{52}")),
+    ("containerd", re.compile(r"(?:cri-containerd|nerdctl)-([0-9a-f]{12})[0-9a-f]{52}")),
     ("CRI-O", re.compile(r"crio-([0-9a-f]{12})[0-9a-f]{52}")),
     ("LXC", re.compile(r"lxc\.payload\.([\w.-]+)")),
     ("Slurm job", re.compile(r"/job_(\d+)")),

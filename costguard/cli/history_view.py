@@ -147,7 +147,7 @@ def _deed(action: str) -> str:
 def _keepers(kept: Sequence[Keeper]) -> Table:
     table = _table(fixed=2)
     for one in list(reversed(kept))[:20]:
-        lasted = "end not recorded" if one.ended is None else f"for {duration(one.ended - one.begun)}"
+        lasted = "no end recorded yet" if one.ended is None else f"for {duration(one.ended - one.begun)}"
         table.add_row(date_and_second(one.begun), lasted, clean(one.words), clean(one.by))
     return table
 

@@ -98,7 +98,7 @@ class Truth(Watch, Faults):
 
     def _come(self) -> None:
         sense, world = self.random.choice(list(SENSES)), self.world
-        who = (self.random.choice(("ann on pts/3", "bob on pts/4")), self.random.choice(("typed", "opened it")))
+        who = (self.random.choice(("ann on pts/3", "bob on pts/4")), self.random.choice(("typed", "opened a shell")))
         world.activities.setdefault(sense, []).append(who)
         self._begins(sense)
 

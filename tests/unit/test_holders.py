@@ -59,6 +59,7 @@ def test_known_watchers_and_our_own_reader_are_marked(tmp_path: Path) -> None:
         (f"12:devices:/docker/{DOCKER}", f"docker {DOCKER[:12]}"),
         (f"0::/machine.slice/libpod-{DOCKER}.scope", f"podman {DOCKER[:12]}"),
         (f"0::/kubepods.slice/kubepods-pod1/cri-containerd-{DOCKER}.scope", f"containerd {DOCKER[:12]}"),
+        (f"0::/system.slice/nerdctl-{DOCKER}.scope", f"containerd {DOCKER[:12]}"),
         ("0::/system.slice/slurmstepd.scope/job_4711/step_0/user", "Slurm job 4711"),
         ("4:cpuset:/slurm/uid_1000/job_99/step_batch", "Slurm job 99"),
         ("0::/lxc.payload.box-1/system.slice", "LXC box-1"),

@@ -51,6 +51,7 @@ UNCOUNTED_BYTES = 3000.0
 NO_SESSION = Sight(seen="no SSH session that moves bytes, no editor's server")
 """Most machines, in every look."""
 
+_ROOT = 0
 _TICKS = 100.0  # a second
 _ROOT_ALONE = "only root can see what other users' SSH sessions and editors do"
 
@@ -228,7 +229,7 @@ class Ssh:
         self._find_editors(processes)
         wanted: dict[str, dict[tuple[int, int], str]] = {}
         for process in self._find_sessions(processes):
-            user = self._users.name(process.uid)
+            user = self._users.name(_owner(process, processes))
             key = self._group(f"{user} over SSH", "moved bytes", amount(self._session), self._session, user)
             wanted.setdefault(key, {})[process.pid, process.start] = f"{self._proc}/{process.pid}/io"
         for top, editor, host in list(self._editors.values()):
@@ -312,3 +313,9 @@ class Ssh:
                 self._hidden.add(process.pid)
         except OSError:  # it has ended, or is a thread of the kernel
             return
+
+
+def _owner(session: Process, processes: Processes) -> int:
+    """Whose session it is: that of dropbear stays root's, and what it has started is its user's."""
+    below = [one.uid for one in processes.all() if one.parent == session.pid] if session.uid == _ROOT else []
+    return max(below, default=session.uid)

@@ -198,7 +198,7 @@ class Terminals:
             if self._known is None:
                 terminal.used(now.boot - max(0.0, now.wall - device.st_atime), "typed", self._quiet_for)
             elif process is None or self._is_interactive(process):
-                terminal.used(now.boot, "opened it", self._quiet_for)
+                terminal.used(now.boot, "opened a shell", self._quiet_for)
         elif device.st_atime != terminal.accessed:
             terminal.accessed = device.st_atime
             age = min(max(0.0, now.wall - device.st_atime), now.boot - self._looked)

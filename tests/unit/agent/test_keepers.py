@@ -158,7 +158,7 @@ def test_the_history_shows_it() -> None:
     console.print(overview("x", 0.0, [], [], [], kept=rows))
     text = console.export_text()
     first, second = [line for line in text.splitlines() if "typed" in line or "cannot be seen" in line]
-    assert "end not recorded" in first
+    assert "no end recorded yet" in first
     assert "jupyter cannot be seen: 403 (2 times)" in first
     assert "for 2h" in second
     assert "it was not seen again" in second

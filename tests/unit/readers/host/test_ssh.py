@@ -143,6 +143,19 @@ def test_root_s_session_is_one_process(world: World) -> None:
     assert [one.what for one in world.step(5, r20=MB).active] == ["moved bytes"]
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can make processes of another user")
+@pytest.mark.parametrize(("name", "owner"), [("dropbear", 4711), ("dropbear", 0), ("ssm-session-wor", 4711)])
+def test_a_session_that_stays_root_s_is_its_user_s(world: World, name: str, owner: int) -> None:
+    """Such a daemon passes the bytes on as root, and starts the user's program as that user."""
+    world.make(10, "dropbear")
+    world.make(20, name, parent=10)
+    world.make(21, "sh", parent=20)
+    os.chown(world.tree.proc / "21", owner, owner)
+    (one,) = world.step(5, r20=MB).active
+    assert one.who == f"{one.user} over SSH"
+    assert one.user == ("uid 4711" if owner else "root")
+
+
 @pytest.mark.parametrize(
     ("title", "counts"),
     [

@@ -124,7 +124,7 @@ def test_who_logs_in_after_a_rest_is_seen_to_type(world: World, pty: Pty) -> Non
     for _ in range(60):
         assert world.look(60.0) == NO_TERMINAL
     world.session(70, pty)
-    assert [one.what for one in world.look().active] == ["opened it"]
+    assert [one.what for one in world.look().active] == ["opened a shell"]
     assert world.look(QUIET + 20.0).active == ()
     pty.typed(world.wall + 7.0)
     assert [one.what for one in world.look().active] == ["typed"]
@@ -173,7 +173,7 @@ def test_a_login_counts_a_robot_s_command_does_not(world: World, pty: Pty) -> No
         (86, "tmux: client", "tmux attach -t 0"),
     ):
         world.session(pid, pty, name, arguments)
-        assert [one.what for one in world.look().active] == ["opened it"], arguments
+        assert [one.what for one in world.look().active] == ["opened a shell"], arguments
         world.end(pid)
         world.look()
 
