@@ -170,7 +170,7 @@ class HostSide(ReaderSide):
         for name, sight in self.sights.items():
             found.update({(name, one.who): one for one in sight.active})
             if sight.unknown and self._senses[name]["required"]:
-                found[name, ""] = Activity("", f"cannot be seen: {sight.unknown}", float("inf"), float("inf"), "", "")
+                found[name, ""] = Activity("", blind(sight.unknown), float("inf"), float("inf"), "", "")
         return found
 
     def _troubles(self) -> tuple[str, ...]:
@@ -225,8 +225,13 @@ def vetoes_of(sights: Mapping[str, Sight], senses: Mapping[str, Mapping[str, Any
             Veto(name, f"{one.who} {one.what}", notified, lets_go=one.lets_go, sense=True) for one in sight.active
         ]
         if sight.unknown and sense["required"]:
-            found.append(Veto(name, f"cannot be seen: {sight.unknown}", unknown=True, sense=True))
+            found.append(Veto(name, blind(sight.unknown), unknown=True, sense=True))
     return tuple(found)
+
+
+def blind(unknown: str) -> str:
+    """What to say of a sense that does not see, after its name."""
+    return "has not been seen yet" if unknown == NOT_YET_SEEN else f"cannot be seen: {unknown}"
 
 
 def chosen(section: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from costguard.agent.host_side import vetoes_of
 from costguard.agent.keepers import BEGUN_A_DAY, PAUSE_SECONDS
 from costguard.agent.loop import Loop
 from costguard.cli.history_view import overview
 from costguard.history.keepers import Keeper, keepers
 from costguard.history.query import Event
+from costguard.readers.host.sense import NOT_YET, Sight
 from costguard.testing.simhost import Machine, Phase, SimHost, SimOff, effective, sensing
 
 INTERVAL = 10.0
@@ -144,6 +146,17 @@ def test_what_cannot_be_seen_is_recorded_as_that() -> None:
     assert found
     assert found[0].who == ""
     assert found[0].words.startswith("terminals cannot be seen: ")
+
+
+@pytest.mark.parametrize(
+    ("unknown", "words"),
+    [(NOT_YET, "has not been seen yet"), ("it answers 403", "cannot be seen: it answers 403")],
+)
+def test_what_nobody_has_looked_at_yet_is_not_said_to_be_out_of_sight(unknown: str, words: str) -> None:
+    """An agent that has just started tells people so."""
+    sights = {"jupyter": Sight(unknown=unknown)}
+    (veto,) = vetoes_of(sights, {"jupyter": {"required": True}})
+    assert veto.reason == words
 
 
 def test_the_history_shows_it() -> None:
