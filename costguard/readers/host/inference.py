@@ -109,7 +109,7 @@ FAMILIES = (
         False, ("text-embeddings-router",), (80, 3000, 8080, 9000), ("--port", "-p", "--prometheus-port"),
     ),
     Family(
-        "NIM", b"num_requests_",
+        "NIM", b"num_requests_running",
         (),
         (
             (b"request_success_total", b""), (b"request_finish_total", b""), (b"prompt_tokens_total", b""),

@@ -207,6 +207,7 @@ def test_the_requests_of_each_kind_of_server(body: bytes, found: tuple[str, floa
         (b"", "not a known inference server's"),
         (b"<html>vllm: welcome</html>", "not a known inference server's"),
         (b"# TYPE up gauge\nup 1\n", "not a known inference server's"),
+        (b"# TYPE num_requests_total counter\nnum_requests_total 5\n", "not a known inference server's"),
         (b"node_load1 0.5\nnote vllm:num_requests_running 3\n", "not a known inference server's"),
         (b"vllm:cache_config_info 1.0\n", "shows no requests on its vLLM page"),
         (vllm("NaN"), "shows no count of requests"),
