@@ -372,7 +372,7 @@ def test_a_login_of_which_only_the_terminal_is_seen_counts(world: World, pty: Pt
     world.look()
     world.session(70, pty)
     (world.proc / "70/cmdline").unlink()
-    assert [one.what for one in world.look().active] == ["opened it"]
+    assert [one.what for one in world.look().active] == ["opened a shell"]
 
 
 def test_a_terminal_that_is_closed_before_its_process_ends_is_none(world: World) -> None:
