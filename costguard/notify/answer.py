@@ -26,7 +26,7 @@ _NOTHING = frozenset(("", "0", "false", "no", "none", "null", "ok"))
 _HTTP_ERRORS = range(400, 600)
 
 
-class Answer(NamedTuple):
+class ServiceAnswer(NamedTuple):
     """What matters of an answer.
 
     ``code``: the service's own name for what is wrong. ``asked``: as *Retry-After*, what it says in its answer alone.
@@ -38,21 +38,21 @@ class Answer(NamedTuple):
     declines: bool = False
 
 
-def read(content: bytes) -> Answer:
+def read(content: bytes) -> ServiceAnswer:
     """What matters of it; nothing where it is in no form that is known."""
     text = content[:_ANSWER_BYTES]
     if text.lstrip()[:1] == b"<":
         found = _XML_CODE.search(text.decode("utf-8", "replace"))
-        return Answer(found[1] if found else "")
+        return ServiceAnswer(found[1] if found else "")
     try:
         fields = json.loads(text)
     except ValueError:
-        return Answer()
+        return ServiceAnswer()
     if not isinstance(fields, dict):
-        return Answer()
+        return ServiceAnswer()
     given = fields.get("error")
     code = given if isinstance(given, str) and _CODE.fullmatch(given) else ""
-    return Answer(code, _wait_in(fields), _declines(fields))
+    return ServiceAnswer(code, _wait_in(fields), _declines(fields))
 
 
 def _declines(fields: dict[str, Any]) -> bool:
