@@ -244,6 +244,7 @@ BENTS: dict[str, Bent] = {
             *("hold", "release", "held by two", "stop by hand", "held over and over", "a stop between two holds"),
             *("held over a boot", "a stop by hand, and a reload", "held without end"),
             *("a stop by hand, and the guard is killed", "a user's wish for root", "held and released"),
+            "held on a slow disk",
         ),
         in_countdown=("hold", ("notify", "fail", 12), "a stop by hand, and the guard is killed"),
         in_done=("release by root",),

@@ -91,7 +91,8 @@ class Extensions:
         """It is moved by as much as was asked for, from where it was, as far as the owner lets users."""
         judge, at = self._judge, self._judge.at
         slack = EXACT + judge.law.interval
-        least = at + seconds if uid == ROOT else min(at + seconds, self._soonest_limit() + self._most)
+        moved = max(at, self.soonest) + seconds
+        least = moved if uid == ROOT else min(moved, self._soonest_limit() + self._most)
         if until < max(least, self.surely) - slack:
             judge.breaks(f"user {uid} moved the deadline by {seconds:.0f} s, and it is in {until - at:.0f} s")
         if until > self._furthest(seconds) + slack:

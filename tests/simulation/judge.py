@@ -821,8 +821,15 @@ class Judge(Watch):
             self._works(job)
         elif program == "persist":
             self.dues.writes()
+            self._writes(json.loads(job["text"]))
         elif program == "beat":
             self._beats()
+
+    def _writes(self, kept: dict[str, Any]) -> None:
+        """Commitments go to the disk: the newest ones, which the runtime directory has."""
+        newest = self.story.world.runtime.get(COMMITMENTS)
+        if newest is not None and not self.story.troubles.unstored and json.loads(newest) != kept:
+            self.breaks("I8: commitments are written that are not the newest")
 
     def _beats(self) -> None:
         """A sign of life for the outside."""

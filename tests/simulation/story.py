@@ -254,7 +254,8 @@ class Story:
             self.loop = Loop(self.host, self.config, self.world.start())
             if self.rng.random() > RECORDED:
                 self.loop.history = Unrecorded(self.host, "", self.world.start(), lambda subject, words: None)
-            self.world.at(self.world.now + self.days * DAY, lambda: self.host.signal("TERM"))
+            to_live = max(0.0, self.days * DAY - self.running) + 1.0
+            self.world.at(self.world.now + to_live, lambda: self.host.signal("TERM"))
             code = self.loop.run()
         except SimCrash:
             self.note("the guard is killed")

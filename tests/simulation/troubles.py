@@ -545,6 +545,20 @@ def _held_and_released(story: "Story", rng: random.Random) -> None:
         at += rng.uniform(30.0, 200.0)
 
 
+def _held_on_a_slow_disk(story: "Story", rng: random.Random) -> None:
+    """Root holds, and then for longer, while what is to be kept of the first hold cannot be written."""
+    host = story.host
+    story.troubles.arm("persist", "hang", rng.choice((1, 2)))
+
+    def hold(seconds: int) -> None:
+        if host.alive:
+            story.ask({"command": "hold", "seconds": seconds, "reason": "a run"}, "hold", float(seconds), uid=0)
+
+    story.release(0)
+    hold(300)
+    story.world.after(rng.uniform(2.0, 25.0), lambda: hold(600))
+
+
 def _stopped_and_killed(story: "Story", rng: random.Random) -> None:
     """Root wants the machine to stop, the guard dies before it has begun, and another one is there at once."""
     story.stop()
@@ -614,6 +628,7 @@ RARELY: dict[str, Callable[["Story", random.Random], None]] = {
     "readers die while nobody works": _readers_die_at_rest,
     "work beside the unseen": _beside_the_unseen,
     "work begins": _begins_to_work,
+    "held on a slow disk": _held_on_a_slow_disk,
     "held and released": _held_and_released,
     "shown as ended": _shown_as_ended,
     "one GPU works": _one_works,
