@@ -162,6 +162,28 @@ def test_no_look_is_made_up_for(tmp_path: Path) -> None:
     assert looked[3] - looked[2] >= 0.1
 
 
+def test_who_waits_for_an_answer_may_hear_it_between_two_looks(tmp_path: Path) -> None:
+    """As long as it does not rest."""
+
+    class Asks(Scripted):
+        rests_until = 0.0
+
+        def filenos(self) -> list[int]:
+            return [7]
+
+        def go_on(self, at: Moment) -> None:
+            pass
+
+    senses, sense = ActiveSenses(world(tmp_path)), Asks(Sight(), Sight(), Sight())
+    senses._add("terminals", sense)
+    assert senses.waiting() == {}
+    senses.look(Moment(10.0, 0.0))
+    assert senses.waiting() == {7: sense.go_on}
+    sense.rests_until = 99.0
+    senses.look(Moment(20.0, 0.0))
+    assert senses.waiting() == {}
+
+
 def test_whoever_waits_is_heard_while_nobody_asks() -> None:
     """Once for each, as long as it waits; and a question may come in pieces."""
     (source, end), (other, other_end) = os.pipe(), os.pipe()
