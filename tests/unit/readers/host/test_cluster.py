@@ -163,6 +163,14 @@ def test_what_is_one(world: World, here: str, there: str) -> None:
     assert world.step(2).active
 
 
+@pytest.mark.parametrize(("missing", "seen"), [("tcp6", True), ("tcp", False)])
+def test_a_kernel_without_ipv6_has_one_table(world: World, missing: str, seen: bool) -> None:
+    """Without the other one nothing is known."""
+    world.rank()
+    (world.tree.proc / f"300/net/{missing}").unlink()
+    assert bool(world.step(2).active) is seen
+
+
 def test_whoever_asks_a_server_makes_it_no_rank(world: World) -> None:
     """An inference server behind a load balancer, on one of the usual ports."""
     world.rank()
