@@ -89,7 +89,7 @@ def command(
     if as_json:
         emit("hold", {"done": True, "words": answer["words"], "hold": _granted(report)})
         return
-    for line in described(report, seconds):
+    for line in described(report, seconds, answer["words"]):
         click.echo(line)
 
 
@@ -139,9 +139,10 @@ def _granted(report: dict[str, Any]) -> dict[str, Any] | None:
     return next(iter(mine or report["holds"][-1:]), None)
 
 
-def described(report: dict[str, Any], asked: float) -> list[str]:
-    """Who, until when, and what it means for work and bill."""
+def described(report: dict[str, Any], asked: float, words: str = "") -> list[str]:
+    """Who, until when, and what it means for work and bill; ``words``: the agent's answer, for its report is as old as its last look."""
     from costguard.cli.render import clean, moment
+    from costguard.engine.people import EARLIER_LASTS
     from costguard.engine.wording import wording_of
     from costguard.engine.words import duration
 
@@ -153,7 +154,7 @@ def described(report: dict[str, Any], asked: float) -> list[str]:
     if length < asked - 60.0:
         limits = "hold.max, hold.per_user and hold.total"
         lines.append(f"You asked for {duration(asked)}; the configuration allows {duration(length)} now ({limits}).")
-    if length > asked + 1.0:
+    if EARLIER_LASTS in words:
         lines.append(f"Your earlier hold lasts longer than the {duration(asked)} you asked for, so it counts.")
     last = max(report["holds"], key=lambda held: held["until"] or 0.0)
     if last["until"] > hold["until"] + 1.0:

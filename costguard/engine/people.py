@@ -23,6 +23,9 @@ HOLDS_KEPT = 32
 ACCOUNTS_KEPT = 64
 """Users whose hold time is remembered; of more, those who held least count towards the total alone."""
 
+EARLIER_LASTS = "an earlier hold of yours lasts longer"
+"""By which whoever asks for less than he has learns that nothing was added."""
+
 _NO_HOLD = "otherwise "  # a prefix that no user's key has: a release, or a moved deadline, must not silence a later hold of the same user
 
 HOLD_TOLD_EVERY_SECONDS, HOLD_IS_NEWS_SECONDS = 60.0, 600.0
@@ -48,7 +51,7 @@ def hold(turn: Turn, event: AskHold) -> None:
     if wanted <= mine:
         if core.phase == WARNING:  # a person's stop gives way only to a later hold
             _end_countdown(turn, event.owner)
-        _answer(turn, event.client, f"held for {duration(mine)}: an earlier hold of yours lasts longer", done=True)
+        _answer(turn, event.client, f"held for {duration(mine)}: {EARLIER_LASTS}", done=True)
         return
     free = left(core, policy, key)
     seconds = wanted if event.uid == ROOT else min(wanted, mine + free)

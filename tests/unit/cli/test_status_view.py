@@ -14,6 +14,7 @@ from costguard.cli.hold import described
 from costguard.cli.reach import places
 from costguard.cli.render import bar, clean, console, moment, show, spark
 from costguard.cli.status_view import view
+from costguard.engine.people import EARLIER_LASTS
 from costguard.engine.policy import Policy
 from costguard.host import lock
 
@@ -320,9 +321,15 @@ def test_hold_shows_the_hold_of_whoever_asked() -> None:
 def test_a_hold_under_a_longer_one_of_the_own_says_which_counts() -> None:
     """Else *until 22:00* looks like the answer to *for an hour*."""
     mine = [{"owner": "me", "reason": "", "until": NOW + 7 * 3600.0, "uid": os.geteuid()}]
-    lines = described(report(holds=mine), 3600.0)
+    lines = described(report(holds=mine), 3600.0, f"held for 7h: {EARLIER_LASTS}")
     assert lines[1] == "Your earlier hold lasts longer than the 1h you asked for, so it counts."
     assert "earlier" not in str(described(report(holds=mine), 7 * 3600.0))
+
+
+def test_the_only_hold_of_a_user_is_no_earlier_one() -> None:
+    """The report is as old as the last look, ten seconds by default: seen from there the hold is longer than what was asked for."""
+    mine = [{"owner": "me", "reason": "", "until": NOW + 9.0 + 3600.0, "uid": os.geteuid()}]
+    assert "earlier" not in str(described(report(holds=mine), 3600.0, "held for 1h"))
 
 
 def test_a_hold_of_seconds_is_shown_to_the_second() -> None:
