@@ -232,8 +232,8 @@ class Judge(Watch):
         """Quiet seconds that the next boot may count."""
         at = self.ticks[-1] if self.ticks else self.at  # what came after that the guard could not see
         awake = next((tick for tick in self.ticks if tick >= self.began), self.at)
-        if at < self.began or (self.at - awake < 60.0 and self._asleep_with):
-            return self._asleep_with  # nor that the machine slept; or it had no time to write that down
+        if at < self.began or (self._asleep_with and (self.at - awake < 60.0 or self.stored_at < self.began)):
+            return self._asleep_with  # nor that the machine slept; or it could not write that down
         clear = self.sights.clear_from(self._all(), at, self.anew)
         whole = clear <= self.anew + self.law.interval + 30.0
         return at - clear + (self.carried if whole else 0.0)
@@ -336,7 +336,8 @@ class Judge(Watch):
         """The machine wakes up: that counts as a start."""
         open_still = self._is_open()
         self.endings.begins_anew()
-        self._asleep_with = 0.0 if self.arming.surely else self._unused_so_far()
+        unwritten = self._asleep_with if self.stored_at < self.began else 0.0  # since it slept before
+        self._asleep_with = max(unwritten, 0.0 if self.arming.surely else self._unused_so_far())
         self.slept_at, self.began = self.ticks[-1] if self.ticks else self.began, self.at
         self.ruled_at = self.at
         self.carried = self.carried_sure = 0.0
