@@ -300,8 +300,9 @@ def confirm_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
     requested_at = incident.attempt.requested_at
     waited = event.at - (requested_at if requested_at is not None else event.at)
     turn.attempt = turn.attempt._replace(confirm_effect="")
-    # whoever showed this machine as ended while it ran on may do so again
-    status = "accepted" if event.status == "done" and turn.ending.disproved else event.status
+    # whoever showed this machine as ended while it ran on may do so again; a command has its own record
+    doubted = turn.ending.disproved and is_machine_action(incident.action)
+    status = "accepted" if event.status == "done" and doubted else event.status
     if status == "done":
         finish(turn, "acted", event.detail)
     elif status == "failed":

@@ -191,7 +191,8 @@ class Monitor:
 
     def confirmed(self, attempt: str, status: str) -> None:
         """What the world said about an attempt, afterwards; a word that was wrong once says nothing any more."""
-        status = "accepted" if status == "done" and self.disproved else status
+        doubted = self.disproved and self.gone[attempt].action in MACHINE_ACTIONS
+        status = "accepted" if status == "done" and doubted else status
         self.answered[attempt] = status
         self._has_ended(attempt, status, self.at)
         if status in {"failed", "accepted", "pending"}:

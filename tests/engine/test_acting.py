@@ -1146,6 +1146,15 @@ def test_a_confirmation_that_was_wrong_is_not_believed_twice() -> None:
     assert world.kinds().count("done") == 2
 
 
+def test_what_the_machine_itself_has_done_is_believed_all_the_same() -> None:
+    """A command has its own record: that the cloud was wrong about the machine says nothing of it, and no other action follows."""
+    world = confirmed(World(IDLE, 1))
+    world.run(RUNS_ON_SECONDS + 20.0, QUIET)
+    world.reload(IDLE._replace(kill_action="command", fallback=("shutdown",)))
+    confirmed(world)
+    assert (world.phase(), world.state.core.ending.done, gos(world)) == ("DONE", "acted", ["stop", "command"])
+
+
 def confirm_until_failed(world: World) -> None:
     """The next round: whenever it is asked, the cloud shows the machine as ended."""
     before, end = world.kinds().count("failed"), world.now + 20_000.0
