@@ -146,7 +146,7 @@ class Claims:
         """Somebody asked how it stands."""
         judge, at = self._judge, self._judge.at
         disturbed = max(judge.guard_at, judge.ruled_at, judge.stalled, judge.began, judge.hazy_at, judge.jumped)
-        if at - disturbed < max(SETTLED, 2 * judge.law.interval) or judge.unsaved:
+        if at - disturbed < max(SETTLED, 2 * judge.law.interval) or judge.unsaved or not judge.tags_taken:
             return
         given = judge.story.ruled["policy"]
         self._is("mode", answer, given["mode"])

@@ -196,6 +196,10 @@ class Rest:
         self.blind: float | None = None  # a judged GPU has not been read since
         self.all_known: float | None = None
         self.loud: float | None = None  # work has been seen in every tick since
+        self.beside = (
+            -NEVER
+        )  # until then a GPU could not be read, and another one worked meanwhile: the guard may count from there
+        self._worked_beside = False
 
     def anew(self) -> None:
         """Everything begins anew: another policy, a boot, a resume."""
@@ -242,6 +246,9 @@ class Rest:
         judged = [seen[gpu] for gpu in law.judged]
         unknown = law.lacking or not judged or None in judged
         self.all_known = None if unknown else self.all_known if self.all_known is not None else at
+        works = any(one is not None and is_loud(one, law) for one in judged)
+        self._worked_beside = (works or self._worked_beside) if unknown else False
+        self.beside = at + law.interval if self._worked_beside else self.beside
         loads = [one[0] for one in judged if one is not None]
         low = not unknown and sum(loads) / len(loads) < law.limit
         self._mean = (self._mean if self._mean is not None else at) if low else None

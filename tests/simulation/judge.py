@@ -160,6 +160,7 @@ class Judge(Watch):
             None  # until when a tag kept it up before its end was moved, and that not yet saved
         )
         self.heard_tags = False  # this guard, under this policy
+        self.tags_taken = True  # and the last answer about them for sure
         self._unsaved_tags: tuple[dict[str, Any], float, float] | None = None  # what held before settings not yet saved
         self.asks = False
         self.taken: list[tuple[float, float]] = []  # the guard knows for sure from then on, and heeds it until then
@@ -573,6 +574,7 @@ class Judge(Watch):
             tags, settings = self.story.world.tags, self.story.ruled["cloud"]["tag_settings"]
             until = asked_by(tags, at, now.wall)
             self.asks_changed = at if self.asks != (until > at) else self.asks_changed
+            self.tags_taken = at > self.stalled  # an answer that it comes to late the guard drops, and asks anew
             self.asks = until > at
             self.hatch_since = min(self.hatch_since, self._heard()) if self.asks else NEVER
             if self.asks and until > self.hatch_until + 1.0 and self._unsaved_end is None:
@@ -799,7 +801,7 @@ class Judge(Watch):
 
     def unused(self) -> float:
         """For how long nobody has certainly worked, over boots."""
-        unworked = self.rest.unworked(self.law, self.at)
+        unworked = max(0.0, min(self.rest.unworked(self.law, self.at), self.at - self.rest.beside))
         return unworked + (self.carried_sure if self.at - unworked <= self.first_tick else 0.0)
 
     # -- what the guard says ---------------------------------------------------------------------------------
