@@ -238,9 +238,8 @@ def attempt_failed(turn: Turn, incident: Incident, status: str, detail: str, at:
 
 def _repeatable(turn: Turn, incident: Incident) -> bool:
     """Whether what was released, and certainly failed, may be tried once more; a guest action runs at most once."""
-    return incident.action in REPEATABLE and incident.link < len(
-        turn.rules.actions
-    )  # not under a newer policy with fewer actions
+    under_its_policy = incident.link < len(turn.rules.actions)
+    return incident.action in REPEATABLE and under_its_policy
 
 
 def _next_link(turn: Turn, incident: Incident, detail: str, at: float) -> None:

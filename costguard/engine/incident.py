@@ -219,9 +219,8 @@ def _work_ends(turn: Turn, incident: Incident | None) -> bool:
         return False
     if incident is not None and incident.by_person:
         if incident.announcement.effect and turn.ending.done not in GOOD:
-            return (
-                turn.at >= since + HEARD_WITHIN_SECONDS
-            )  # it was requested during work: people must hear first that it failed
+            # it was requested during work: people must hear first that it failed
+            return turn.at >= since + HEARD_WITHIN_SECONDS
         return work_seen(state, rules)  # perhaps requested during work: the machine's own rules apply again
     if incident is None or not reasons.reason_of(incident).by_date:
         return work_seen(state, rules, since)  # *unused* may be shorter than the window
