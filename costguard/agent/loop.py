@@ -96,7 +96,7 @@ class Loop:
         self.disk = CommitmentWriter(host, config["paths"]["state"], boot.instance, self.journal.trouble)
         self.history = Recorder(host, config["paths"]["state"], boot, self.journal.trouble)
         jitter = Jitter(boot.instance, attended=boot.attended)
-        self.workers = Workers(host, config, jitter, self.history.delivery, boot.boot_id)
+        self.workers = Workers(host, config, jitter, self.history.delivery, boot.boot_id, boot.instance)
         self.cloud = CloudSide(host, config, boot.instance, self.journal.trouble)
         self.host_side = HostSide(host, config, self.journal.trouble)
         self.journal.trouble("channels", self.config.get("unaddressed"))
@@ -139,6 +139,8 @@ class Loop:
         saved = self.memory.restore(boot, now.boot, self._remember)
         if saved.again:
             self.workers.resume(saved.messages, now.boot)
+        else:
+            self.workers.begin(now.boot)
         self.relaxed = self.policy = self.cloud.relaxed(self.configured)
         # the first events of the engine, before any other
         self._fresh_starts = deque(Began(now.boot, why, saved.proven) for why in saved.again)

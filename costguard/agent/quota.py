@@ -74,6 +74,10 @@ class Quota:
         """When the digest is due."""
         return self.counted.began + HOUR_SECONDS if self.counted.left_out else NEVER
 
+    def name(self, boot: str) -> str:
+        """The id of this hour's digest: of one hour there is one, whichever guard of the boot sends it."""
+        return f"{boot}-digest{self.counted.began:.0f}"
+
     def digest(self, now: float) -> str:
         """What was left out; a new hour begins with it."""
         listed = ", ".join(f"{number} × {kind}" for kind, number in self.counted.left_out.items())

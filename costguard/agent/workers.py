@@ -22,7 +22,9 @@ from costguard.engine.words import several
 from costguard.host.ports import Ended, Host, Line, SpawnFailed
 from costguard.notify.job import (
     AGENT_ENDED,
+    DIGEST,
     EXPIRED,
+    FOR_DIGEST,
     HELD_BACK,
     IN_DOUBT,
     LEAVE_NOW,
@@ -51,6 +53,9 @@ RECEIPT_LIMIT = 4096
 
 LAST_WORDS = frozenset(("acting", "unguarded"))
 """Kinds after which the machine, or the guard, may be gone within seconds: they wait for no other message."""
+
+OWED_AFTER_SECONDS = 60.0
+"""After the start: a machine that has just booted may have no network yet."""
 
 REMARKS_KEPT = 16
 """Remarks that are remembered as made."""
@@ -84,6 +89,7 @@ class Worker:
         self.job: TellJob | None = None  # of a message
         self.written = 0.0  # when its facts were true, on the boot clock
         self.held_back = ""  # why it was held back from the channels beyond this machine
+        self.digest = ""  # the digest that has it there
         self.cut_off = False  # the agent is ending: what becomes of the message matters for the history alone
         self.lost = ""  # why its worker is gone, once the record of its message is asked
 
@@ -92,9 +98,9 @@ class Workers:
     """Starts workers for effects, and turns their answers, exits and timeouts into outcomes."""
 
     def __init__(
-        self, host: Host, config: Mapping[str, Any], jitter: Jitter, record: Record | None = None, boot_id: str = ""
-    ) -> None:
-        self._host, self._jitter, self._record, self._boot = host, jitter, record, boot_id[:8]
+        self, host: Host, config: Mapping[str, Any], jitter: Jitter, record: Record | None = None, boot_id: str = "", instance: str = ""
+    ) -> None:  # fmt: skip
+        self._host, self._jitter, self._record, self._boot, self._instance = host, jitter, record, boot_id[:8], instance
         self.config = config
         self._waiting: dict[str, tuple[float, Check | Prepare]] = {}  # by effect id: when to start it
         self._running: list[Worker] = []
@@ -120,12 +126,27 @@ class Workers:
 
         What became of its messages that were on their way is found out for the history.
         """
+        if isinstance(saved, dict):
+            self._load(saved, now)
+        self._look_back(now, resumed=True)
+
+    def begin(self, now: float) -> None:
+        """Begin without anything that an earlier guard kept: the history may have a digest that none lived to send."""
+        if self._beyond:
+            self._look_back(now, resumed=False)
+
+    def _look_back(self, now: float, *, resumed: bool) -> None:
+        paths = self.config["paths"]
+        waiting = [one.message.id for one in self._redelivery.kept] if self._redelivery is not None else []
+        owned = (*waiting, self._quota.name(self._boot)) if self._quota is not None else tuple(waiting)
+        job = RecallJob(
+            paths["runtime"], AGENT_ENDED, now, history=str(paths.get("state") or ""),
+            resumed=resumed, digests=owned, instance=self._instance,
+        )  # fmt: skip
         with suppress(SpawnFailed):
-            paths = self.config["paths"]
-            job = RecallJob(paths["runtime"], AGENT_ENDED, now, history=str(paths.get("state") or ""))
             self._recall.start(job, now + time_limits.RECALL.killed)
-        if not isinstance(saved, dict):
-            return
+
+    def _load(self, saved: Mapping[str, Any], now: float) -> None:
         from costguard.agent.quota import Counted, Quota
         from costguard.agent.redelivery import Kept
         from costguard.process.wire import MalformedError, build
@@ -188,7 +209,7 @@ class Workers:
             draft = still
         incident = str(draft.facts.get("incident") or draft.facts.get("overtakes") or "")
         job = self.message(draft)._replace(pause=self._jitter.before_message(effect, self.config))
-        why = ""
+        why = digest = ""
         if (
             effect.facts.get("attempts")
             or effect.facts.get("told_again")
@@ -196,9 +217,10 @@ class Workers:
         ):
             job = job._replace(again=True)  # spares those who took an earlier try
         if (beyond := self._beyond) and (why := self._held_back(effect, now)):
+            digest = self._quota.name(self._boot) if self._quota is not None and why == FOR_DIGEST else ""
             job = job._replace(channels=tuple(name for name in job.channels if name not in beyond))
             if not job.channels:
-                return Outcome(now, effect.id, "delivered", proof=why)
+                return Outcome(now, effect.id, "delivered", proof=why, beside=_held_for(digest))
         if draft.kind not in LAST_WORDS and (before := self._before(draft)):
             job = job._replace(after=before, told=now)
         if not why:  # a message that stays on the machine replaces nothing for those beyond it
@@ -206,7 +228,7 @@ class Workers:
             late = self._overtake(draft, STOP_TRYING if job.pause else LEAVE_NOW)
             job = job._replace(message=standing_for(draft, late))
         worker = Worker(effect.id, "tell", ChildTask(self._host, "notify", DeliveryResult))
-        worker.job, worker.held_back, worker.written = job, why, now
+        worker.job, worker.held_back, worker.digest, worker.written = job, why, digest, now
         outcome = self._run(worker, job, now, time_limits.TELL.killed)
         if outcome is not None:
             self._send_again(job, DeliveryResult(failed=dict.fromkeys(job.channels, outcome.detail)), now, now)
@@ -282,7 +304,7 @@ class Workers:
         if few and not self._quota.admits_dry(effect.kind, now, str(effect.facts.get("incident") or "")):
             return f"{HELD_BACK}the summary: in dry run one message a day says what would have been done"
         admitted = bool(effect.facts.get("takes_back")) or self._quota.admits(effect.kind, effect.level, now)
-        return "" if admitted else f"{HELD_BACK}this hour's digest"
+        return "" if admitted else FOR_DIGEST
 
     def remark(self, topic: str, text: str, facts: Mapping[str, object], now: float) -> bool:
         """Tell people, over every channel, what the agent has to say of itself; once in a boot, until it is `settled`. Whether it is news."""
@@ -305,12 +327,14 @@ class Workers:
         """What was left out of the last hour, as one message to the channels beyond this machine."""
         if self._quota is None or now < self._quota.deadline:
             return
-        began, number = self._quota.counted.began, sum(self._quota.counted.left_out.values())
+        name, number = self._quota.name(self._boot), sum(self._quota.counted.left_out.values())
         left_out = self._quota.digest(now)
         text = f"{several(number, 'message')} held back in the last hour: {left_out}; `costguard history` has them"
-        # of one hour there is one digest, whichever guard of the boot sends it
-        digest = Draft(f"{self._boot}-digest{began:.0f}", "notes", facts={"text": text})
-        self._redeliverer().send(digest, tuple(self._beyond), self.message, now)
+        self._send_digest(name, text, now)
+
+    def _send_digest(self, name: str, text: str, now: float) -> None:
+        if channels := tuple(self._beyond):
+            self._redeliverer().send(Draft(name, "notes", facts={"text": text}), channels, self.message, now)
 
     def _run(self, worker: Worker, job: NamedTuple, now: float, within: float) -> Outcome | None:
         try:
@@ -354,11 +378,14 @@ class Workers:
         """Whether a message is on its way to people."""
         return any(worker.kind == "tell" and not worker.reported for worker in self._running)
 
-    def _recalled(self, event: Line | Ended) -> None:
-        """Record what is known of one message whose worker is gone."""
+    def _recalled(self, event: Line | Ended, now: float) -> None:
+        """Record what is known of one message whose worker is gone; send a digest that an earlier guard owes."""
         with suppress(TaskError):
             answer = self._recall.answer(event)
             if answer is None or not (name := str(answer.beside.get("id") or "")):
+                return
+            if text := answer.beside.get(DIGEST):
+                self._send_digest(name, str(text), now + OWED_AFTER_SECONDS)
                 return
             message = Draft(
                 name, str(answer.beside.get("kind")), facts={"incident": str(answer.beside.get("incident") or "")}
@@ -379,7 +406,7 @@ class Workers:
     def take(self, event: Line | Ended, now: float) -> Outcome | None:
         """The outcome in a worker's line, or of one that ended without reporting any."""
         if self._recall.owns(event.child):
-            self._recalled(event)
+            self._recalled(event, now)
             return None
         worker = next((worker for worker in self._running if worker.task.owns(event.child)), None)
         if worker is None:
@@ -461,7 +488,8 @@ class Workers:
         if worker.cut_off:
             return None
         self._send_again(worker.job, DeliveryResult(failed=failed), now, worker.written)
-        return outcome._replace(detail=f"{outcome.detail}; {IN_DOUBT}", failed=tuple(failed.items()))
+        detail, beside = f"{outcome.detail}; {IN_DOUBT}", _held_for(worker.digest)
+        return outcome._replace(detail=detail, failed=tuple(failed.items()), beside=beside)
 
     def _action_time(self, action: str) -> float:
         settings = self.config.get("actions", {}).get(action, {})
@@ -498,14 +526,15 @@ class Workers:
             [f"{name}: {why}" for name, why in answer.failed.items()] + [answer.error] * bool(answer.error)
         )
         if worker.held_back and not answer.reached:  # a message held back on purpose has failed nobody
-            return Outcome(now, worker.effect, "delivered", proof=worker.held_back, begun=answer.begun)
+            beside = _held_for(worker.digest)
+            return Outcome(now, worker.effect, "delivered", proof=worker.held_back, beside=beside, begun=answer.begun)
         status = "delivered" if answer.arrived(self._beyond) else "failed"
         outcome = Outcome(now, worker.effect, status, failed, proof=reached[:REACHED_LIMIT])
         return outcome._replace(
             answered=tuple(answer.answered.items()),
             reached=tuple(answer.reached.items()),
             failed=tuple(answer.failed.items()),
-            beside=tuple(answer.beside.items()),
+            beside=(*answer.beside.items(), *_held_for(worker.digest)),
             begun=answer.begun,
         )
 
@@ -573,6 +602,11 @@ class Workers:
         worker.reported = True
         detail = "; ".join(finding.text for finding in plan.findings)
         return Outcome(now, worker.effect, plan.verdict, detail, worker.findings)
+
+
+def _held_for(digest: str) -> tuple[tuple[str, object], ...]:
+    """Beside what became of a message: the digest for which it was held back, if it was."""
+    return ((DIGEST, digest),) if digest else ()
 
 
 def _told_at(effect: Tell, now: float) -> float:

@@ -13,7 +13,7 @@ from costguard.engine.wording import wording_of
 from costguard.engine.words import date_and_second, percent, several
 from costguard.history import UNTOLD_HOLD
 from costguard.history.query import Event
-from costguard.notify.job import HELD_BACK, IN_DOUBT, SPARED
+from costguard.notify.job import DIGEST, FOR_DIGEST, HELD_BACK, IN_DOUBT, SPARED
 from costguard.plans import VERDICT_WORDS
 
 RESULTS = {
@@ -366,7 +366,9 @@ def _outcome(data: Mapping[str, Any], asked: str) -> tuple[str, tuple[str, ...]]
             return f"{name} {unsent}", ()
         if status == "delivered":
             over = f" over {proof}" if proof else ""
-            return f"{name} delivered{over}" + (f"; failed over {detail}" if detail else ""), _answered(data)
+            lost = f"; failed over {detail}" if detail else ""
+            kept = f"; beyond this machine {FOR_DIGEST}" if _mapping(data, "beside").get(DIGEST) else ""
+            return f"{name} delivered{over}{lost}{kept}", _answered(data)
         if _in_doubt(data):
             return f"{name} perhaps delivered: {detail}", ()
         tries = data.get("tries")

@@ -101,6 +101,8 @@ class RecallJob(NamedTuple):
 
     ``why``: what cut it off, in words. ``before``: what was written from this moment of the boot clock on is another guard's. ``channels``:
     to which the message was to go. ``history``: the folder with the history, from which is known what of them all is recorded; empty for none.
+    ``resumed``: the records of earlier guards are those of this boot. ``digests``: those that the guard which asks still has to send;
+    ``instance``: the machine of which others are told, since a disk may be a copy; empty for any.
     """
 
     runtime: str
@@ -109,6 +111,9 @@ class RecallJob(NamedTuple):
     message: Draft | None = None
     channels: tuple[str, ...] = ()
     history: str = ""
+    resumed: bool = True
+    digests: tuple[str, ...] = ()
+    instance: str = ""
 
 
 class JudgeJob(NamedTuple):
@@ -156,6 +161,12 @@ AGENT_ENDED = "the agent ended before it knew"
 
 HELD_BACK = "held back for "
 """How the reason begins when a message is held back on purpose; it counts as told."""
+
+FOR_DIGEST = f"{HELD_BACK}this hour's digest"
+"""Why a message stays on the machine, in an hour that had many."""
+
+DIGEST = "digest"
+"""The fact that names the digest for which a message was held back; beside an id of its own, the text of a digest that is still owed."""
 
 
 class DeliveryResult(NamedTuple):

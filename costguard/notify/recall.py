@@ -7,12 +7,14 @@ other is told, so that nothing is lost and nothing told twice, however often a g
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 from typing import NamedTuple
 
 from costguard.clocks import boot_clock
+from costguard.engine.words import clock, date, several
 from costguard.history import FILE, query
 from costguard.history.query import Event, HistoryError
 from costguard.notify.delivery_record import (
@@ -32,7 +34,7 @@ from costguard.notify.delivery_record import (
     rows_of,
     write_row,
 )
-from costguard.notify.job import IN_DOUBT, NOT_SENT, DeliveryResult, Draft, RecallJob
+from costguard.notify.job import DIGEST, IN_DOUBT, NOT_SENT, DeliveryResult, Draft, RecallJob
 from costguard.parent import end_with_parent
 from costguard.process.worker import say, serve
 
@@ -49,7 +51,7 @@ def recall(job: RecallJob) -> DeliveryResult | None:
         path = record_of(job.runtime, job.message)
         found = _deliveries(path, job).get(job.message.id, _Delivery(job.message, job.channels))
         return found.fate(job.why, known=_is_over(path, job.message))
-    for told in unkept(job):
+    for told in (*(unkept(job) if job.resumed else ()), *owed(job)):
         say(told)
     return None
 
@@ -124,6 +126,29 @@ def _is_older(job: RecallJob, wall: float) -> bool:
         dates = [entry.stat().st_mtime for entry in os.scandir(os.path.join(job.runtime, FOLDER))]
         return len(dates) >= FILES_KEPT and wall < min(dates)
     return True
+
+
+def owed(job: RecallJob) -> Iterator[DeliveryResult]:
+    """Digests that no guard lived to send, from what the history says was held back for each."""
+    events: list[Event] = []
+    with suppress(HistoryError), query.reading(os.path.join(job.history, FILE)) as database:
+        events = query.newest(database, ("told", "outcome", "delivery"), NEWEST_EVENTS)
+    names = {str(event.data.get("effect")): event.told for event in events if event.told}
+    sent = {*job.digests, *(str(event.data.get("effect")) for event in events if event.kind == "delivery")}
+    held: dict[str, list[Event]] = {}
+    for event in events:
+        beside = event.data.get("beside")
+        digest = str(beside.get(DIGEST) or "") if isinstance(beside, Mapping) else ""
+        if digest and digest not in sent and job.instance in {"", event.instance}:
+            held.setdefault(digest, []).append(event)
+    for digest, of_digest in held.items():
+        kinds = Counter(names.get(str(event.data.get("effect"))) or "message" for event in of_digest)
+        listed = ", ".join(f"{count} × {kind}" for kind, count in kinds.items())
+        first, last = of_digest[0].wall, of_digest[-1].wall
+        span = f"from {date(first)} to {clock(last, first)}" if date(first) != date(last) else f"at {date(first)}"
+        held_back = f"{several(len(of_digest), 'message')} held back {span}, before costguard was started again"
+        text = f"{held_back}: {listed}; `costguard history` has them"
+        yield DeliveryResult(beside={"id": digest, DIGEST: text})
 
 
 class _Address(NamedTuple):

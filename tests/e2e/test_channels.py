@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from costguard.agent.quota import LIMIT
+from costguard.cli import reach
 from costguard.config.paths import resolve
 from costguard.notify.delivery_record import FOLDER
 
@@ -139,6 +141,29 @@ def test_who_has_the_warning_does_not_get_it_again_after_a_kill(agent: Agent, ch
     warned = [title for title, _ in chat.titles if "will be run" in title]
     assert len(warned) == stories, chat.titles
     assert len(chat.slow) >= 2, "one answer was lost, so it was asked again"
+
+
+@pytest.mark.thorough
+def test_what_an_hour_held_back_is_told_after_the_next_boot(agent: Agent, chat: Chat) -> None:
+    """The machine stops within the hour: one digest, once, whatever the guards of the next boots do."""
+    agent.hurry(5)
+    settings = (f"notify.channels.team.urls=file:{agent.folder}/urls", 'notify.channels.team.kinds=["notes"]')
+    agent.start(*settings, "interval=2s")
+    for number in range(1, LIMIT + 4):
+        held = {"command": "hold", "seconds": 600.0 * number, "reason": "x"}
+        assert reach.request(str(agent.folder / "state"), held)["done"]
+    agent.stop()
+    for boot in ("b007b007-0002", "b007b007-0003"):
+        (agent.procfs / "sys/kernel/random/boot_id").write_text(f"{boot}\n")
+        agent.start(*settings, "interval=2s")
+        agent.until(lambda _: bool(chat.titles))
+        time.sleep(16.0)  # more than a minute of the agent's time
+        agent.stop()
+    (told,) = [title for title, _ in chat.titles]
+    assert "3 messages held back" in told
+    said = " ".join(agent.ask("history").stdout.split())
+    assert said.count("held back for this hour's digest") == 3
+    assert "notes delivered over team: JSON" in said
 
 
 def workers(agent: Agent) -> list[int]:

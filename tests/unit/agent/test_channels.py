@@ -585,6 +585,64 @@ def test_a_digest_outlives_the_guard(saved: str) -> None:
     assert after.workers.deadline == float("inf")
 
 
+@pytest.mark.parametrize("local", [[], ["wall"]])
+@pytest.mark.parametrize("worker", ["answers", "dies"])
+def test_what_is_held_back_names_its_digest(local: list[str], worker: str) -> None:
+    """By that the next boot knows what it owes, also where a terminal had the message."""
+    crew = Crew(local=local, channels={"team": {"urls": "env:A"}})
+    tells(crew, LIMIT, NOW, HELD)
+    outcome = begin(crew.workers, HELD, NOW)
+    if local:
+        child = len(crew.port.jobs)
+        answer = (
+            wrote(crew.workers, child, json.dumps({"reached": {"wall": "1 terminal"}}).encode(), NOW)
+            if worker == "answers"
+            else None
+        )
+        outcome = answer or ended(crew.workers, child, -9, NOW)
+    assert outcome is not None
+    assert dict(outcome.beside) == {"digest": "-digest100"}
+
+
+def test_a_digest_that_an_earlier_boot_owes_is_sent_after_a_minute() -> None:
+    """Under its own name, by which its record says that it is owed no more; the guard has asked for it at its start."""
+    crew = Crew(channels={"team": {"urls": "env:A"}})
+    crew.port.remembers = True
+    crew.workers.begin(NOW)
+    assert crew.port.jobs[-1]["resumed"] is False
+    crew.answers(NOW + 1.0, {}, {}, beside={"id": "old-digest7", "digest": "9 messages held back"})
+    crew.workers.late(NOW + 60.0)
+    assert len(crew.port.jobs) == 1
+    assert crew.workers.deadline == NOW + 61.0
+    crew.workers.late(NOW + 61.0)
+    job = crew.port.jobs[-1]
+    message = job["message"]
+    assert (job["channels"], message["id"]) == (["team"], "old-digest7")
+    assert message["facts"]["text"] == "9 messages held back"
+    crew.answers(NOW + 62.0, {"team": "Slack"}, {})
+    assert crew.workers.deadline == float("inf")
+
+
+def test_a_guard_asks_for_no_digest_that_it_still_has_to_send() -> None:
+    """The one of its own hour, and those that wait to be sent again."""
+    crew = stormy()
+    crew.workers.late(NOW + 3600.0)
+    tells(crew, 1, NOW + 3601.0, HELD)
+    after = Crew(channels=crew.workers.config["notify"]["channels"])
+    after.port.remembers = True
+    after.workers = Workers(after.port, after.workers.config, Jitter("x", attended=False), None, "b007b007-1")  # type: ignore[arg-type] # of a host it uses these
+    after.workers.resume(crew.left(), NOW + 3602.0)
+    assert sorted(after.port.jobs[-1]["digests"]) == ["b007b007-digest100", "b007b007-digest3700"]
+
+
+def test_without_a_channel_beyond_the_machine_no_digest_is_asked_for() -> None:
+    """Nobody would get it."""
+    crew = Crew(channels={})
+    crew.port.remembers = True
+    crew.workers.begin(NOW)
+    assert crew.port.jobs == []
+
+
 def test_what_became_of_a_remark_is_kept() -> None:
     """The engine has not asked for it, so no outcome says it."""
     kept: list[tuple[str, object, object]] = []

@@ -130,7 +130,7 @@ def test_lines_that_make_no_sense_are_none(tmp_path: Path, text: str) -> None:
     assert rows_of(str(path))
 
 
-def recorded(folder: Path, kind: str, name: str, *, ago: float = 1.0, **data: Any) -> None:
+def recorded(folder: Path, kind: str, name: str, /, *, ago: float = 1.0, **data: Any) -> None:
     """The history has an event of a message."""
     row = EventRow("b-i1", time.time() - ago, kind, json.dumps({"effect": name, "name": "warning", **data}))
     batch = Batch(str(folder / FILE), f"{kind}-{name}-{ago}", "i-1", row.wall, True, (), (), (row,))
@@ -212,3 +212,48 @@ def test_without_a_history_what_has_ended_is_taken_for_written(tmp_path: Path) -
     begun(tmp_path).ended()
     begun(tmp_path, Draft("m2", "finding"))
     assert [told.beside["id"] for told in next_guard(tmp_path)] == ["m2"]
+
+
+OWED: dict[str, Any] = {"beside": {"digest": "b007-digest10"}, "status": "delivered"}
+"""What is recorded of a message that was held back for a digest."""
+
+
+def owed(folder: Path, **more: Any) -> list[dict[str, object]]:
+    """The digests that a guard which begins now is told of."""
+    job = RecallJob(str(folder), WHY, boot_clock(), history=str(folder), resumed=False)._replace(**more)
+    return [dict(told.beside) for told in recall.owed(job)]
+
+
+def test_a_digest_that_no_guard_lived_to_send_is_owed_with_its_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machine stopped within the hour. Whatever became of it at a channel, it is owed once."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+    noon = time.time() - 1e6 - (time.time() - 1e6) % 86400.0 + 43200.0
+    for number, name in enumerate(("held", "held", "finding")):
+        recorded(tmp_path, "told", f"m{number}", ago=time.time() - noon - 60.0 * number, name=name)
+        recorded(tmp_path, "outcome", f"m{number}", ago=time.time() - noon - 60.0 * number, **OWED)
+    (told,) = owed(tmp_path)
+    day = time.strftime("%Y-%m-%d", time.localtime(noon))
+    assert told["id"] == "b007-digest10"
+    assert told["digest"] == (
+        f"3 messages held back from {day} 12:00 UTC to 12:02 UTC, before costguard was started again: 2 × held, 1 × finding;"
+        " `costguard history` has them"
+    )
+    assert owed(tmp_path, digests=("b007-digest10",)) == [], "the guard that asks sends it itself"
+    assert owed(tmp_path, instance="i-2") == [], "the disk is a copy of another machine's"
+    assert owed(tmp_path, instance="i-1") == [told]
+    recorded(tmp_path, "delivery", "b007-digest10", failed={"team": "HTTP 503"})
+    assert owed(tmp_path) == []
+
+
+def test_the_first_guard_of_a_boot_asks_for_no_records_of_this_boot(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """There are none: what was told in an earlier boot may have been sent, and is not said not to have been."""
+    recorded(tmp_path, "told", "m1", ago=5.0)
+    recorded(tmp_path, "outcome", "m2", **OWED)
+    assert recall.recall(RecallJob(str(tmp_path), WHY, boot_clock(), history=str(tmp_path), resumed=False)) is None
+    (line,) = capfd.readouterr().out.splitlines()
+    assert json.loads(line)["beside"]["id"] == "b007-digest10"
