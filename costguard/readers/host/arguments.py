@@ -11,15 +11,15 @@ PYTHONS = ("python", "pt_main_thread")
 """How the names of Python processes begin: PyTorch renames the process that loads it."""
 
 READS = 64
-"""The most that are read in one look; the others wait for the next."""
+"""Processes read in one look at most; the others wait for the next look."""
 
 
 class Recognised:
     """What ``judge`` makes of the arguments of each process that ``may`` be of interest; None is forgotten.
 
-    Those of a program whose name begins like one of ``programs`` are read at two looks: at the first one it may be about to become
-    another program of that name. Where ``sign`` is not in them there is nothing to judge. Reading the arguments of a process that
-    hangs may hang, so ``may`` should pass few.
+    A program whose name begins with one of ``programs`` is read at two looks: at the first one it may be about to become
+    another program of that name. Arguments without ``sign`` are not judged. Reading the arguments of a process that
+    hangs may hang, so ``may`` should let few through.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Recognised:
 
     @property
     def settled(self) -> bool:
-        """Whether the next look reads nothing, unless a process changes."""
+        """Whether the next look has nothing to read unless a process changes."""
         return not (self._again or self._waiting)
 
     def look(self, processes: Processes) -> list[tuple[Process, Any]]:
@@ -64,13 +64,13 @@ class Recognised:
         return list(self._found.values())
 
     def _read(self, process: Process) -> bool:
-        """Whether there are none: at the moment in which it becomes another program."""
+        """Judge the arguments of one process; true if it has none, as in the moment in which it becomes another program."""
         try:
             words = read(f"{self._proc}/{process.pid}/cmdline", PAGE_BYTES)
             what = self._judge(words.split(b"\0")) if self._sign in words else None
         except (FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended, or is not for this user
             return False
-        except OSError:  # for want of anything
+        except OSError:  # this machine is short of memory or files: try again
             self._waiting.append(process)
             return False
         if what is not None:

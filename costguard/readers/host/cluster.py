@@ -43,14 +43,14 @@ FIRST_SECONDS, LAST_SECONDS = 10.0, 600.0
 """Between two looks at connections: doubled each time, as the kernel walks through its whole table for one."""
 
 AGAIN_SECONDS = 60.0
-"""While a job has lost its connections, which it may make anew."""
+"""Between two looks while a job has lost its connections: it may open new ones."""
 
 FABRIC_SECONDS, FABRIC_ABOVE = 30.0, 20_000.0
 ARGUMENTS = 4
-"""So many arguments of a Python are looked at for a launcher's name; they are kept by nobody."""
+"""Arguments of a Python process that are searched for a launcher's name; none is kept."""
 
 ALONE = Sight(seen="no scheduler's node, and no job of several hosts")
-"""Most machines, in every look."""
+"""What most machines show at every look."""
 
 
 class _Rank:
@@ -118,7 +118,7 @@ class Cluster:
         return "" if self._gpus.complete and not self._behind else NOT_YET
 
     def _sort(self, processes: Processes) -> None:
-        """Find daemons and launchers among the processes that are new."""
+        """Find daemons and launchers among the new processes."""
         for process in processes.changed(self._edition):
             if process.name in DAEMONS:
                 self._judge(process)
@@ -150,7 +150,7 @@ class Cluster:
         return Activity(f"{printable(process.name)} of {engine}", "runs: this is a node", began, now, lets_go, user)
 
     def _follow(self, now: float, wanted: dict[int, _Rank]) -> None:
-        """Look at the connections of those that may belong to a job."""
+        """Look at the connections of the processes that may belong to a job."""
         kept = {pid: rank for pid, rank in self._ranks.items() if pid in wanted and wanted[pid].process is rank.process}
         new = wanted.keys() - kept.keys()
         self._ranks = {pid: kept.get(pid, rank) for pid, rank in wanted.items()}
@@ -178,7 +178,7 @@ class Cluster:
         return False
 
     def _check(self) -> bool:
-        """Read the connections of each network in which such a process is; whether of all, as some may have very much open."""
+        """Read the connections of the processes not yet read in this round; false if time ran out, as some have very many files open."""
         networks: dict[str, dict[int, int]] = {}
         end = time.thread_time() + SECONDS
         waiting = [rank for rank in self._ranks.values() if rank.round != self._round]
@@ -191,7 +191,7 @@ class Cluster:
         return True
 
     def _connect(self, rank: _Rank, networks: dict[str, dict[int, int]]) -> None:
-        """Note the connections of one of them."""
+        """Note the connections of one process to other hosts."""
         pid = rank.process.pid
         rank.links, rank.hidden = {}, False
         try:
@@ -199,7 +199,7 @@ class Cluster:
             open_now = sockets_of(self._proc, pid)
             if open_now and network not in networks:
                 networks[network] = peers.to_other_hosts(self._proc, pid)
-        except (PermissionError, ValueError, OverflowError):  # or its table is none
+        except (PermissionError, ValueError, OverflowError):  # or the table is malformed
             rank.hidden = True
         except OSError:  # it has ended
             return
@@ -230,5 +230,5 @@ class Cluster:
 
 
 def _of_job(far: Mapping[int, int]) -> bool:
-    """Whether connections to other hosts are a job's: a server and a monitor have only such as others have made."""
+    """Whether connections to other hosts are a job's: a server or a monitor has only connections that others opened."""
     return any(port == 0 or port in STORES for port in far.values())

@@ -1,6 +1,6 @@
 """The sense `cpu`: processors at work above this machine's own idle level.
 
-Off unless its owner wants it: a loop that waits for nothing looks the same as work. Source: proc_stat(5).
+Off by default: a busy loop looks the same as work. Source: proc_stat(5).
 """
 
 import os

@@ -1,7 +1,7 @@
 """Which process moves the bytes that keep the machine up: for people, who want to know whom to ask.
 
-Only asked once a rate has begun to count, as it takes milliseconds, and only an answer where one process explains much of it: bytes
-that arrive over the network are not counted for a process, but those that it writes of them are. Source: proc_pid_io(5).
+Reading this takes milliseconds, so it waits until a rate counts; and it names a process only if that explains much of the rate. The
+kernel counts no bytes from the network for a process, but it does count what the process then writes. Source: proc_pid_io(5).
 """
 
 import os
@@ -13,7 +13,7 @@ from costguard.readers.host.text import PAGE_BYTES, printable, read
 from costguard.readers.host.users import Users
 
 PROCESSES_READ = 400
-"""The youngest ones: a process that has just begun to move much is rarely an old one."""
+"""The youngest ones: a process that has just begun to move much is rarely old."""
 
 SHARE = 0.4
 """How much of a rate one process must move to be named."""
@@ -29,16 +29,16 @@ class Culprit:
         self._noted: dict[str, tuple[float, dict[int, int]]] = {}
 
     def watch(self, kinds: Iterable[str], now: float, processes: Processes) -> None:
-        """Note what processes have moved, so that at the next look it is known who moves most."""
+        """Note what each process has moved so far; the next look can then tell who moves most."""
         self._noted = {kind: (now, self._moved(_FIELD[kind], processes)) for kind in kinds if kind in _FIELD}
 
     @property
     def noted(self) -> Iterable[str]:
-        """Of what `found` can say something."""
+        """The kinds of rates for which `found` can name somebody."""
         return self._noted
 
     def found(self, kind: str, rate: float, now: float, processes: Processes) -> tuple[str, str]:
-        """Who moves most of this rate, and which user's it is; empty where nobody can tell."""
+        """The process that moves most of this rate, and its user; empty if that is unknown."""
         at, before = self._noted.get(kind, (now, {}))
         if now <= at or not before:
             return "", ""

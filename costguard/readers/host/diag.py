@@ -49,7 +49,7 @@ class Socket(NamedTuple):
 def ask(diag: "socket", family: int, *states: int, far: bool = False, counted: bool = False) -> list[Socket]:
     """The sockets of one family in these states. Raises OSError.
 
-    ``far``: without those whose other end is in 127.0.0.0/8. ``counted``: with what they have moved.
+    ``far``: leave out those whose other end is in 127.0.0.0/8. ``counted``: with the bytes that each has moved.
     """
     wanted = 1 << _INFO - 1 if counted else 0
     body = _REQUEST.pack(family, 6, wanted, 0, sum(1 << state for state in states)) + (_FAR if far else b"")
@@ -75,7 +75,7 @@ def ask(diag: "socket", family: int, *states: int, far: bool = False, counted: b
 
 
 def _moved(data: bytes, at: int, end: int) -> int:
-    """Of the attributes of one socket. Raises OSError where the kernel does not count."""
+    """Bytes moved, from the attributes of one socket. Raises OSError if the kernel does not count them."""
     while at + 4 <= end:
         length, kind = _ATTRIBUTE.unpack_from(data, at)
         if kind == _INFO and length >= 4 + _RECEIVED + 8:

@@ -1,7 +1,7 @@
 """What the window of a remote editor and its extension host tell each other: the bytes of the connections that windows have made.
 
-Not what that process reads and writes: as long as a window is open, used or not, VS Code looks for ports to forward, and for that lists
-the machine's connections and all open files every few seconds: 10 to 30 kB/s, and more on a larger machine.
+What the process reads and writes in all would mislead: while a window is open, used or not, VS Code searches for ports to forward and
+lists the machine's connections and open files every few seconds, which is 10 to 30 kB/s, and more on a larger machine.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A short-lived process for what may hang, or must not be done as root: this reader starts it, and never waits for it."""
+"""A short-lived process for what may hang or must not run as root. The reader starts it and never waits for it."""
 
 import os
 from typing import Any
@@ -12,7 +12,7 @@ ANSWER_BYTES = 1 << 14
 """The longest answer."""
 
 LEAVES_WITHIN_SECONDS = 10.0
-"""After SIGTERM, upon which it ends what it has started; then it is killed."""
+"""How long it has after SIGTERM to end what it started; then it is killed."""
 
 UNREAPED_LIMIT = 8
 """With this many that do not end, no further one is started: it would hang too."""
@@ -21,7 +21,7 @@ _SIGTERM, _SIGKILL = 15, 9  # signal(7); the module would bring `enum` into a pr
 _KEPT = ("PATH", "LANG", "TZ")
 
 _leaving: dict[int, float] = {}
-"""Processes that were told to end and exist still, and when they are killed."""
+"""Processes that were told to end and still exist, and when each is killed."""
 
 
 class ErrandError(Exception):
@@ -42,7 +42,7 @@ def collect(now: float) -> None:
 
 
 def all_left() -> bool:
-    """Whether `collect` has nothing to do."""
+    """Whether every process has ended, so that `collect` has nothing to do."""
     return not _leaving
 
 
@@ -63,11 +63,11 @@ class Errand:
             raise ErrandError(f"cannot be done ({error.strerror})") from error
 
     def fileno(self) -> int:
-        """What to wait for if anybody wants to."""
+        """The descriptor that becomes readable when the answer comes."""
         return self._output
 
     def look(self, now: float) -> dict[str, Any] | None:
-        """The answer, None while there is none yet. Raises ErrandError when there will be none. Either way it is over then."""
+        """The answer, None while it is not there yet. Raises ErrandError if none will come. Either way the errand is over."""
         try:
             while len(self._answer) <= ANSWER_BYTES and (data := os.read(self._output, ANSWER_BYTES)):
                 self._answer += data
@@ -87,7 +87,7 @@ class Errand:
         return answer
 
     def stop(self, now: float) -> None:
-        """Let it end; no answer comes any more."""
+        """Tell the process to end; its answer is no longer wanted."""
         if self._output >= 0:
             os.close(self._output)
             self._output = -1
@@ -100,7 +100,7 @@ class Errand:
 
 
 def _start(argv: list[str], job: bytes) -> tuple[int, int]:
-    """The process, which has its job to read, and what it answers with. Raises OSError."""
+    """Start the process with its job on standard input; its number, and where to read the answer. Raises OSError."""
     given, given_end = os.pipe2(os.O_CLOEXEC)
     answer, answer_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
     try:
@@ -117,5 +117,5 @@ def _start(argv: list[str], job: bytes) -> tuple[int, int]:
 
 
 def _environment() -> dict[str, str]:
-    """What it gets of this process's own: nothing that may be a secret."""
+    """The variables of this process that it gets: none that may be a secret."""
     return {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LC_")}

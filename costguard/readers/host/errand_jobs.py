@@ -13,7 +13,7 @@ class RuntimeJob(NamedTuple):
 
 
 class RuntimeFound(NamedTuple):
-    """The server ``pid``, 0 when none of them is one. ``secure``: it speaks TLS; ``sock``: it listens on no port."""
+    """The server's ``pid``, 0 if none of the processes is a server. ``secure``: it speaks TLS; ``sock``: it listens on no port."""
 
     error: str = ""
     pid: int = 0

@@ -1,4 +1,4 @@
-"""What passes the ports of InfiniBand, RoCE and EFA, which no interface of the network counts.
+"""Traffic through the ports of InfiniBand, RoCE and EFA, which no network interface counts.
 
 A driver may ask its card for a counter, so each look reads a few of them. Sources: stable/sysfs-class-infiniband of the kernel's
 ABI documentation (data counters count four bytes); hw_counters of the EFA driver.
@@ -48,15 +48,15 @@ class Fabric:
         self._counters: dict[str, _Count] = {}
         self._rates: dict[str, _Rate] = {}
         self._turn: list[str] = []
-        self._hot: list[str] = []  # those that moved more, in turn
+        self._hot: list[str] = []  # those that moved more than ``above``, in turn
 
     @property
     def due_at(self) -> float:
-        """Before when a look reads nothing, on the boot clock: cards are listed rarely, and most machines have none."""
+        """No look reads anything before this moment of the boot clock: cards are listed rarely, and most machines have none."""
         return float("-inf") if self._counters else self._list_at
 
     def look(self, now: float) -> tuple[float | None, float | None]:
-        """Bytes a second of the busiest counter, and of the one that was the busiest at two readings in a row; None while unknown."""
+        """Bytes a second of the busiest counter, and the most that one counter moved at two readings in a row; None while unknown."""
         if now >= self._list_at:
             self._list_at = now + LIST_SECONDS
             self._list()
@@ -70,7 +70,7 @@ class Fabric:
         return max([one.last for one in rates], default=None), max([one.least for one in rates], default=None)
 
     def _next(self) -> list[str]:
-        """Which are read in this look: some that moved much, as a burst is over by now, and the others in their turn."""
+        """The counters to read in this look: some that moved much, to see whether that was a burst, and others in turn."""
         paths = self._hot[: READS - 1]
         while len(paths) < min(READS, len(self._counters)):
             self._turn = self._turn or list(self._counters)

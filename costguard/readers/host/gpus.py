@@ -1,7 +1,7 @@
 """Which processes hold a GPU, by the devices that they have open.
 
-To look through what a process has open costs more than all else of a look, so each look goes through a few: those that are new
-again and again while they are young, those that have long held none hardly ever. Source: proc_pid_fd(5).
+Going through a process's open files costs more than the rest of a look, so each look goes through a few processes: young ones
+often, and those that have long held no GPU hardly ever. Source: proc_pid_fd(5).
 """
 
 import os
@@ -19,21 +19,21 @@ WATCHERS = (
     "telegraf", "netdata", "zabbix_agent", "collectd", "google_cloud_op", "otelopscol", "otelcol", "datadog",
     "trace-agent", "process-agent", "wandb-core", "gpu_stat", "btop", "glances", "prometheus",
 )  # fmt: skip
-"""Programs that hold a GPU without working on it, by how their names begin, as the kernel cuts them."""
+"""How the names of programs begin that hold a GPU without working on it; the kernel cuts names at 15 characters."""
 
 LINKS = 128
-"""Open files looked at in one look, beside the rest of a process that was begun."""
+"""Open files read in one look; a process that was begun is read to its end."""
 
 USERS = 8
-"""Users of whom at least one process each is gone through in one look, whatever others have open."""
+"""In one look, so many users have at least one process each gone through, whatever others have open."""
 
 FEW = 6
-"""Who has no more files open holds no GPU: to use one takes a dozen, beside the three that a program is given. Most programs that come
-and go have these alone, and those of a build two or three more, as its pipes. Linux 6.2 and later say how many there are; source:
+"""A process with no more open files than this holds no GPU: using one takes a dozen, besides the standard three. Most short-lived
+programs have only those three, and the programs of a build two or three pipes more. Linux 6.2 and later tell the count; source:
 fs/proc/fd.c (proc_fd_getattr)."""
 
 YOUNGEST, LONGEST = 10.0, 4 * 3600.0
-"""Seconds between two looks at one process: as many as it is old, within these."""
+"""Bounds of the seconds between two looks at one process; between them it is the age of the process."""
 
 BORN = 4.0
 """Age in seconds before which no process is looked at: most short-lived ones are gone by then."""
@@ -47,8 +47,8 @@ _DEVICE, _COMPUTE, _CONTROL = "/dev/nvidia", "/dev/nvidia-uvm", "/dev/nvidiactl"
 class DeviceHolder(NamedTuple):
     """A process with a GPU open.
 
-    ``computes``: it has not only the devices open that every monitor opens to ask the driver, but that of CUDA's memory too.
-    ``watches``: it is known by its name to work on none.
+    ``computes``: it has opened not only the devices that every monitor opens to ask the driver, but also that of CUDA's memory.
+    ``watches``: by its name it is a monitor, which works on no GPU.
     """
 
     process: Process
@@ -74,11 +74,11 @@ class GpuHolders:
 
     @property
     def due_at(self) -> float:
-        """When the next process should be looked through, on the boot clock."""
+        """When the next process is due, on the boot clock."""
         return min([due[0][0] for due in self._due.values()], default=NEVER)
 
     def look(self, processes: Processes, now: float) -> list[DeviceHolder]:
-        """Go on looking, and say who holds a GPU; of this agent's own processes none does."""
+        """Look through some more processes; who is known to hold a GPU, without this agent's own processes."""
         if processes.edition != self._edition:
             self._meet(processes, now)
             self._edition = processes.edition
@@ -93,11 +93,11 @@ class GpuHolders:
         return list(self._held.values())
 
     def _users_due(self, now: float) -> list[int]:
-        """Whose processes should be looked through."""
+        """The users who have a process that is due."""
         return [uid for uid, due in self._due.items() if due[0][0] <= now]
 
     def _in_turn(self, now: float) -> Iterator[Process]:
-        """The processes that should be looked through: one of each user, then another one of each, and so on."""
+        """The processes that are due: one of each user, then another one of each, and so on."""
         while users := self._users_due(now):
             first = self._first % len(users)
             for uid in (*users[first:], *users[:first]):
@@ -116,7 +116,7 @@ class GpuHolders:
         self._held = {pid: one for pid, one in self._held.items() if processes.get(pid) is one.process}
 
     def _family(self, processes: Processes) -> set[int]:
-        """The process that has started this one, the agent: what it has started is its own as well."""
+        """The agent, which started this process; it and its other children are left out as well."""
         try:
             own = processes.get(int(os.readlink(f"{self._proc}/self")))
         except (OSError, ValueError):
@@ -124,7 +124,7 @@ class GpuHolders:
         return {own.parent} if own is not None and own.parent > 1 else set()
 
     def _inspect(self, process: Process, now: float) -> int:
-        """Look through what a process has open; how many files that were."""
+        """Go through the open files of a process; what that cost, in files."""
         targets: list[str] = []
         try:
             if not 0 < os.stat(f"{self._proc}/{process.pid}/fd").st_size <= FEW:

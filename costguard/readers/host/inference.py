@@ -20,9 +20,9 @@ NIM_PATH = "/v1/metrics"
 class Family(NamedTuple):
     """One kind of server: ``prefix`` of its metrics, how many requests it has (``now``), and what grows with each (``ever``).
 
-    ``always``: the first metric of ``now`` stands on every page; of others it comes with the first request. ``words`` name its
+    ``always``: the first metric of ``now`` is on every page; with other servers it appears with the first request. ``words`` name its
     programs, or the modules that Python runs. ``ports`` are its usual ones, and ``options`` those that name another. ``paths``:
-    where its page may be. ``refuses``: with one of these options it is not asked, as that would be taken for use of it.
+    where its page may be. ``refuses``: with one of these options it is not asked, because asking would count as use.
     """
 
     name: str
@@ -201,7 +201,7 @@ def _name(path: str) -> str:
 
 
 def ports_of(family: Family, arguments: list[str]) -> tuple[int, ...]:
-    """The ports on which its page may be: those that it is told, else its usual ones."""
+    """The ports on which its page may be: those in its arguments, else the usual ones."""
     told = []
     for position, word in enumerate(arguments):
         option, _, value = word.partition("=")

@@ -31,7 +31,7 @@ _VIRTUAL = (
 
 
 class Interfaces:
-    """The bytes that each interface has moved; those that count."""
+    """The bytes that each interface that counts has moved."""
 
     def __init__(self, place: SensePaths) -> None:
         self._table = FirstReadable(f"{place.proc}/1/net/dev", f"{place.proc}/net/dev", limit=_TABLE_BYTES)
@@ -56,9 +56,9 @@ class Interfaces:
         return found
 
     def read_again(self) -> list[int] | None:
-        """The same numbers, in the same order, received and sent by turns; None when there may be other interfaces. Raises OSError and ValueError.
+        """The same numbers, in the same order, received and sent alternating; None if the interfaces may have changed. Raises OSError and ValueError.
 
-        As long as there are as many rows, and those that count among them, nobody looks at the names of the others.
+        While the number of rows is the same and those that count are among them, the names of the others are not read.
         """
         table = self._table.read()
         if table.count(b"\n") != len(self._names) + _HEAD:

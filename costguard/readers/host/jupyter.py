@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from costguard.readers.host.kernel_server import KernelServer
 
 SERVERS, SERVERS_OF_A_USER = 32, 8
-"""The most servers that are asked, in all and of one user."""
+"""Servers asked at most, in all and of one user."""
 
 FOUND_AT_ONCE = 4
-"""The most servers for which a process is started in one look; the others wait for the next."""
+"""Servers for which a process is started in one look; the others wait for the next."""
 
 ACTIVE = 64
-"""The most activities that are told apart."""
+"""Activities told apart at most."""
 
 CPU_SHARE = 0.05
-"""Of a core: an idle kernel uses a tenth of that."""
+"""Share of a core above which a kernel works; an idle one uses a tenth of that."""
 
 NO_KERNEL = Sight(seen="no kernel runs")
-"""Most machines, in every look."""
+"""What most machines show at every look."""
 
 
 class Jupyter:
@@ -87,7 +87,7 @@ class Jupyter:
         return Sight(tuple(self._active.values()), all_unknown(troubles), seen)
 
     def filenos(self) -> list[int]:
-        """What to wait for if anybody wants to: `go_on` may have something to do then."""
+        """Descriptors that become readable when `go_on` has something to do."""
         return [fd for server in self._servers.values() for fd in server.filenos()]
 
     def go_on(self, now: Moment) -> None:
@@ -121,7 +121,7 @@ class Jupyter:
     def _judge_by_cpu(
         self, now: float, kernels: list[Kernel], owner: str, used: dict[tuple[int, int], tuple[float, float]]
     ) -> None:
-        """Note those that have used the CPU since the last look."""
+        """Note the kernels that have used the CPU since the last look."""
         for kernel in kernels:
             key = kernel.process.pid, kernel.process.start
             seconds = self._cpu_seconds(kernel.process.pid)
@@ -132,7 +132,7 @@ class Jupyter:
                 self._note(who, "used the CPU", f"below {CPU_SHARE:.0%} of a core", now, owner)
 
     def _cpu_seconds(self, pid: int) -> float:
-        """Of a process and the children that it has waited for. Source: proc_pid_stat(5), fields 14 to 17."""
+        """CPU seconds of a process and of the children that it has waited for. Source: proc_pid_stat(5), fields 14 to 17."""
         try:
             fields = read(f"{self._place.proc}/{pid}/stat", PAGE_BYTES).rpartition(b")")[2].split()
             return sum(map(int, fields[11:15])) / self._ticks
@@ -148,6 +148,6 @@ class Jupyter:
         self._active[who] = Activity(who, what, since, last, minutes, user)
 
     def _lasts(self, one: Activity, now: float) -> bool:
-        """Whether it counts still: for a while after its last sign, and until the next list at least."""
+        """Whether it still counts: for a while after its last sign, and at least until the next list."""
         asked = [server.listed.asked for server in self._servers.values() if server.listed and server.listed.busy]
         return now - one.last <= self._quiet_for or one.last in asked

@@ -1,6 +1,6 @@
-"""The kernels that one server has started, and what its list of kernels says of them.
+"""The kernels that one server has started, and what its list of kernels says about them.
 
-The server is asked over a connection that is kept: the token goes to no process but one of its user.
+The connection is kept open, and the token is sent to processes of its user only.
 """
 
 import json
@@ -13,22 +13,22 @@ from costguard.readers.host.listening import listeners, network
 from costguard.readers.host.page import Fetched, Page, PageError
 
 KERNELS = "api/kernels?no_track_activity=1"
-"""Without the query every look would count as use of the server."""
+"""Without this query the server would count every look as use."""
 
 LIST_BYTES = 1 << 16
-"""Several hundred kernels."""
+"""Longest list of kernels that is read: several hundred."""
 
 FIND_SECONDS = 20.0
-"""For the process that reads the runtime file."""
+"""Time limit of the process that reads the runtime file."""
 
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 300.0
-"""Seconds before a server is asked again that gave no list: doubled each time."""
+"""Seconds before a server that gave no list is asked again: doubled each time."""
 
 QUIET = frozenset(("idle", "starting", "restarting", "autorestarting", "terminating", "dead"))
 """States in which a kernel runs nothing; one that nobody has connected to stays *starting*."""
 
 NAMES = 8
-"""Names of busy kernels of one server that are told apart."""
+"""Names of busy kernels of one server told apart at most."""
 
 
 class Endpoint(NamedTuple):
@@ -56,7 +56,7 @@ class Listed(NamedTuple):
 class KernelServer:
     """The kernels below one process. ``owner``: whose Jupyter it is, in words.
 
-    ``rests``: for so many seconds a server is not asked again that was just seen at work.
+    ``rests``: seconds for which a server that was just seen at work is not asked again.
     """
 
     def __init__(self, proc: str, kernel: Kernel, owner: str, rests: float) -> None:
@@ -94,7 +94,7 @@ class KernelServer:
             self._page = None
 
     def look(self, now: float, *, ask: bool, find: bool = False) -> bool:
-        """Go on, with ``ask`` begin what is due, with ``find`` also by starting a process; whether one was started.
+        """Go on; with ``ask``, begin what is due, and with ``find``, also start a process for it. Whether one was started.
 
         Never raises, never waits.
         """
@@ -188,7 +188,7 @@ class KernelServer:
 
 
 def listed_in(answer: Fetched) -> Listed:
-    """What a list of kernels says. Raises PageError for what is none."""
+    """What a list of kernels says. Raises PageError if it is no such list."""
     try:
         models = json.loads(answer.body)
         rows = [(str(model["id"]), str(model["name"]), str(model["execution_state"])) for model in models]

@@ -1,4 +1,4 @@
-"""Find the kernels of notebooks among the processes: whoever starts one names its connection file, kernel-ID.json, to it."""
+"""Find the kernels of notebooks among the processes: each has its connection file, kernel-ID.json, among its arguments."""
 
 from typing import NamedTuple
 
@@ -9,13 +9,13 @@ PROGRAMS = (
     *PYTHONS, "ipykernel", "jupyter", "R", "ark", "julia", "java", "scala", "xeus", "xpython", "xcpp", "xr", "deno", "node",
     "dotnet", "ruby", "octave", "sage",
 )  # fmt: skip
-"""How the names of kernels begin; besides, whatever a server has started may be one."""
+"""How the names of kernels begin; anything else that a server has started may be one, too."""
 
 SERVERS = ("jupyter", "python")
 """How the names of servers begin."""
 
 PARENTS = 4
-"""How far above a kernel its server is looked for: a wrapper (conda, srun, a shell) may stand between them."""
+"""How many parents of a kernel may be its server: wrappers (conda, srun, a shell) may stand between them."""
 
 _SIGN = b"kernel-"  # how the names of connection files begin
 _NAME = 32  # characters of the name of a kernel
@@ -39,11 +39,11 @@ class Kernels:
 
     @property
     def settled(self) -> bool:
-        """Whether those that run are the same at the next look, unless a process changes."""
+        """Whether the next look finds the same kernels unless a process changes."""
         return self._recognised.settled
 
     def look(self, processes: Processes) -> list[Kernel]:
-        """Those that run now."""
+        """The kernels that run now."""
         found = self._recognised.look(processes)
         return [
             Kernel(process, folder, name, _above(process, processes))

@@ -33,7 +33,7 @@ class Listener(NamedTuple):
 def listeners(proc: str, beside: int = 0) -> list[Listener]:
     """The listening sockets in the network of a process (0: of this one), those of IPv4 first. Raises OSError.
 
-    This takes a tenth of a millisecond: nothing to do in every look.
+    This takes a tenth of a millisecond, too much for every look.
     """
     try:
         os.stat(f"{proc}/{beside or 'self'}/ns/net")  # a recorded /proc has none
@@ -76,7 +76,7 @@ class NetlinkSocket(socket):
 
 
 def netlink_socket(proc: str, beside: int = 0) -> NetlinkSocket:
-    """Whom to ask (`diag.ask`) for the sockets in the network of a process (0: of this one). Raises OSError."""
+    """What `diag.ask` asks for the sockets in the network of a process (0: of this one). Raises OSError."""
     return _made(NetlinkSocket, AF_NETLINK, SOCK_RAW, diag.PROTOCOL, proc, beside)
 
 
@@ -108,7 +108,7 @@ def _made(make: type[Made], family: int, kind: int, protocol: int, proc: str, be
 
 
 def _return(own: int) -> None:
-    """Leave another network. Where that fails, everything read from now on would be of another machine: the process ends."""
+    """Return to this process's own network. If that fails the process ends: all that it read would be about another network."""
     try:
         _enter(f"/proc/self/fd/{own}")
     except OSError as error:
@@ -130,13 +130,13 @@ def _enter(path: str) -> None:
 
 
 def _asked(netlink: socket, family: int) -> list[Listener]:
-    """Ask the kernel for those of one family. Raises OSError."""
+    """Ask the kernel for the listeners of one family. Raises OSError."""
     rows = diag.ask(netlink, family, diag.LISTENS)
     return [Listener(_reached(row.address), row.port, row.uid, row.inode) for row in rows]
 
 
 def _read(path: str) -> list[Listener]:
-    """Read them from a table in /proc. Raises OSError."""
+    """Read the listeners from a table in /proc. Raises OSError."""
     found = []
     with open(path, encoding="ascii", errors="replace") as file:
         next(file, "")

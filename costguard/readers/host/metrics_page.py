@@ -4,15 +4,15 @@ from costguard.readers.host.inference import Family, RequestCounts, requests
 from costguard.readers.host.page import Fetched, Page, PageError
 
 FIRST_PAUSE, LONGEST_PAUSE = 30.0, 300.0
-"""Seconds before a server is asked again that gave no page: doubled each time."""
+"""Seconds before a server that gave no page is asked again: doubled each time."""
 
 
 class MetricsPage:
     """A page on a loopback address. ``beside``: the process in whose network it is, 0 for this process's own.
 
-    ``paths``: where it may be, looked for one after another. ``kind``: the server that it should be of, where that is known.
-    ``expected`` says whether a server must be there; where the owner has named the page, none may run. ``rests``: for so many
-    seconds a server is not asked again that was just seen at work.
+    ``paths``: where it may be, tried one after another. ``kind``: the server that it should belong to, if known.
+    ``expected``: whether a server must be there; behind a page that the owner has named none need run. ``rests``: seconds
+    for which a server that was just seen at work is not asked again.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class MetricsPage:
         """Whether nobody listened there any more."""
 
     def fileno(self) -> int:
-        """What to wait for until the page is known for the first time; later an answer has the time until the next look."""
+        """What to wait for until the page was read once, else -1; later an answer has time until the next look."""
         return -1 if self.family and not self.trouble else self._page.fileno()
 
     def close(self) -> None:
@@ -87,7 +87,7 @@ class MetricsPage:
         self.looked, self.trouble, self._pause, self._due = True, "", FIRST_PAUSE, 0.0
 
     def _requests(self, body: bytes) -> RequestCounts:
-        """Raises PageError. Many servers write of nothing before it has happened, so their first page is empty."""
+        """Raises PageError. Many servers show a metric only once something has happened, so their first page is empty."""
         if self._kind and not self._kind.always and not body.strip():
             return RequestCounts(self._kind.name, 0.0, 0.0)
         return requests(body)

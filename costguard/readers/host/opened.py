@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from itertools import islice
 
 MOST = 4096
-"""The most files of one process."""
+"""Files of one process that are read at most."""
 
 SECONDS = 0.2
-"""Of CPU, for going through the processes of one user, or for one look: whatever they have open, no look takes long."""
+"""CPU seconds for the processes of one user, or for one look, so that no look takes long whatever they have open."""
 
 COST = 4
-"""Files that a process costs beside those that it has open."""
+"""What a process costs besides its open files, in files."""
 
 
 def opened(proc: str, pid: int) -> Iterator[tuple[str, str]]:

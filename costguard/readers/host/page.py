@@ -14,21 +14,21 @@ if TYPE_CHECKING:
     import socket
 
 LIMIT_BYTES = 1 << 20
-"""The largest page: eight engines of one server write some 500 kB."""
+"""Largest page that is read: one server with eight engines writes some 500 kB."""
 
 WITHIN_SECONDS = 30.0
-"""For an answer: two or three looks."""
+"""Seconds for an answer: two or three looks."""
 
 _READ_BYTES = 1 << 16
 RESTS_SECONDS = 30.0
-"""A server that was just seen at work is asked again after this time: what it does counts for longer than that."""
+"""A server that was just seen at work is asked again after this time; its work counts for longer."""
 
 TURNS = 16
 """How often a request goes on when data comes; then it waits for the next look, so that a dripping server costs nothing."""
 
 
 class PageError(Exception):
-    """There is no page, and why: *does not answer*. ``refused``: nobody listens there."""
+    """Why there is no page: *does not answer*. ``refused``: nobody listens there."""
 
     def __init__(self, words: str, *, refused: bool = False) -> None:
         super().__init__(words)
@@ -58,9 +58,9 @@ def is_loopback(address: str) -> bool:
 class Page:
     """One page of one server, asked for again and again. ``header`` is one more line of the request, which may hold a secret.
 
-    ``keep`` the connection between two requests. ``refuse`` says, once a connection stands and before anything is sent, why
-    nothing may be sent; empty when it may. ``tls``: it is spoken, and the certificate not looked at, since nothing on the way
-    could be somebody else. ``beside``: the process in whose network the server is, 0 for this process's own.
+    ``keep``: keep the connection between two requests. ``refuse``: called once connected, before anything is sent; why nothing may
+    be sent, or empty. ``tls``: speak it without checking the certificate, since on loopback nobody can stand
+    in between. ``beside``: the process in whose network the server is, 0 for this process's own.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Page:
         return self._asked
 
     def fileno(self) -> int:
-        """What to wait for if anybody wants to: the socket of a request under way, else -1."""
+        """The socket of a request under way, else -1."""
         waits = self._socket is not None and self._asked is not None and self._turns < TURNS
         return self._socket.fileno() if waits and self._socket is not None else -1
 
@@ -129,7 +129,7 @@ class Page:
             self._fail(error)
 
     def look(self, now: float) -> Fetched | None:
-        """Go on with the request under way; its answer once that is complete. Raises PageError, and the request has ended."""
+        """Go on with the request under way; the answer once it is complete. If it raises PageError, the request is over."""
         if self._asked is None:
             return None
         self._turns += 1
@@ -165,7 +165,7 @@ class Page:
         raise PageError(f"cannot be asked ({error.strerror})") from error
 
     def _is_stale(self, connection: "socket.socket") -> bool:
-        """Whether a kept connection was closed meanwhile, or carries something that nobody asked for."""
+        """Whether a kept connection was closed meanwhile, or has data that nobody asked for."""
         try:
             connection.recv(1)
         except self._waits:

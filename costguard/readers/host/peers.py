@@ -1,4 +1,4 @@
-"""Which processes talk to other hosts as the ranks of one job do: over lasting connections that are no usual service's.
+"""Which processes talk to other hosts as the ranks of one job do: over lasting connections that belong to no common service.
 
 The connections of a process are those of its own network whose sockets it has open. The kernel is asked for them, as its tables in
 /proc take milliseconds where there are many. Sources: proc_pid_net(5) (``tcp``), proc_pid_fd(5), the kernel's networking/proc_net_tcp.
@@ -39,10 +39,10 @@ class _End(NamedTuple):
 
 
 def to_other_hosts(proc: str, pid: int) -> dict[int, int]:
-    """The connections to other hosts in the network of this process, less those of usual services, by inode. Raises OSError.
+    """The connections to other hosts in the network of this process, without those of common services, by inode. Raises OSError.
 
-    Each with the port on which it was made by the other host, as whoever asks a server or a monitor does too; 0 for one that this
-    machine has made.
+    Each has the local port if the other host opened it, as the clients of a server or a monitor do, too; 0 if this machine
+    opened it.
     """
     connected, served = _sockets(proc, pid)
     own = {end.host for end in connected}

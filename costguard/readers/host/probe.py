@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from costguard.readers.host.errand import Errand
 
 QUIET, NEEDED = 0, (1, 2)
-"""Exit codes."""
+"""Exit codes; see the module."""
 
 CLEANING_SECONDS = 15.0
-"""Beyond the probe's own time, to start it and to end what it leaves."""
+"""Time beyond the probe's own, to start it and to end what it leaves behind."""
 
 NO_PROBE = Sight(seen="no probe is configured")
 
@@ -54,7 +54,7 @@ class Probe:
         return Sight((self._active,) if self._active else (), self._unknown, seen)
 
     def filenos(self) -> list[int]:
-        """What to wait for if anybody wants to: `go_on` may have something to do then."""
+        """Descriptors that become readable when `go_on` has something to do."""
         return [self._errand.fileno()] if self._errand is not None else []
 
     def go_on(self, now: Moment) -> None:
@@ -90,7 +90,7 @@ class Probe:
         self._active, self._unknown = None, f"the {self._who} {words}"
 
     def _take(self, now: float, found: dict[str, Any]) -> None:
-        """How it ended."""
+        """Judge how the probe ended."""
         code: int = found.get("code", 0)
         number: Any = found.get("number")
         if found.get("error"):

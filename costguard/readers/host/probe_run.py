@@ -1,7 +1,7 @@
-"""The short-lived process that runs the owner's probe once: as its user, within its time, and nothing of it stays.
+"""The short-lived process that runs the owner's probe once: as the configured user, within its time limit, leaving nothing behind.
 
-What a probe starts and leaves alone becomes a child of this process (`PR_SET_CHILD_SUBREAPER`), so that all of it can be ended,
-also what has left its group and its session. Only the exit code and a number are read of it.
+Processes that a probe starts and abandons become children of this process (`PR_SET_CHILD_SUBREAPER`), so that all of them can be
+ended, even those that have left its group and session. Only the exit code and one number are read from a probe.
 Sources: prctl(2), proc_pid_stat(5) (field 4, parent).
 """
 
@@ -32,13 +32,13 @@ INTERPRETERS = (
     "sh", "bash", "dash", "zsh", "ksh", "fish", "ash", "csh", "tcsh", "busybox", "env", "python", "pypy", "perl", "ruby", "lua",
     "php", "node", "tclsh", "Rscript", "timeout", "nice", "flock", "setsid",
 )  # fmt: skip
-"""How the names of programs begin that run a file which is named after them."""
+"""How the names of programs begin that run another file, which stands among their arguments."""
 
 LEFT_SECONDS = 0.5
-"""Seconds in which whatever a probe started must end after it."""
+"""Seconds after the end of a probe in which whatever it started must end, too."""
 
 GONE_SECONDS = 3.0
-"""Seconds in which the kernel ends what was killed."""
+"""Seconds to wait until what was killed is gone."""
 
 _POLL_SECONDS = 0.05
 _COUNT_SECONDS = 0.5
@@ -47,7 +47,7 @@ _NOT_STARTED = 126
 
 
 class _ProbeError(Exception):
-    """The probe says nothing, and why, as what follows *the probe*."""
+    """Why the probe gives no answer, in words that follow *the probe*."""
 
 
 class _ReaderGoneError(Exception):
@@ -64,7 +64,7 @@ def main() -> int:
 
 
 def run(job: ProbeJob) -> ProbeEnd:
-    """Run it and say how it ended. Told to end meanwhile, it first ends what it has started."""
+    """Run the probe and say how it ended. When told to end meanwhile, first end what it has started."""
     signal.signal(signal.SIGTERM, _told_to_end)
     try:
         end = _run(job)
@@ -92,12 +92,12 @@ def _run(job: ProbeJob) -> ProbeEnd:
 
 
 def _told_to_end(_number: int, _frame: object) -> NoReturn:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # said once is enough: what follows must not be broken off
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough: the clean-up must not be interrupted
     raise _ReaderGoneError("was ended with its reader")
 
 
 def _program(name: str) -> str:
-    """Its path. Raises _ProbeError."""
+    """The path of the program. Raises _ProbeError."""
     folders = [""] if "/" in name else [f"{one}/" for one in os.environ.get("PATH", os.defpath).split(":") if one]
     for folder in folders:
         if os.path.isfile(folder + name) and os.access(folder + name, os.X_OK):
@@ -106,9 +106,9 @@ def _program(name: str) -> str:
 
 
 def _refuse_strange(program: str, arguments: tuple[str, ...], uid: int) -> None:
-    """Raises _ProbeError for a program or a script among these that users other than this one and root can change.
+    """Raises _ProbeError if users other than this one and root can change the program, or a script among its arguments.
 
-    What is neither is data, which others may well write.
+    Any other argument is data, which others may well write.
     """
     interprets = os.path.basename(program).startswith(INTERPRETERS)
     files = [path for word in arguments if os.path.isfile(path := os.path.join("/", word))]
@@ -118,14 +118,14 @@ def _refuse_strange(program: str, arguments: tuple[str, ...], uid: int) -> None:
 
 
 def _start(program: str, argv: tuple[str, ...], account: Account | None) -> tuple[int, int]:
-    """The process, in a group of its own, and what it writes. Raises OSError."""
+    """Start the program in a process group of its own; its number, and where to read its output. Raises OSError."""
     output, end = os.pipe2(os.O_CLOEXEC)
     failed, failure = os.pipe2(os.O_CLOEXEC)
     nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     own = os.getpid()
     pid = os.fork()
     if not pid:
-        try:  # nothing here may return
+        try:  # the child must never return from here
             _become(account, own)
             for given, wanted in ((nowhere, 0), (end, 1), (nowhere, 2)):
                 os.dup2(given, wanted)
@@ -136,21 +136,21 @@ def _start(program: str, argv: tuple[str, ...], account: Account | None) -> tupl
             os._exit(_NOT_STARTED)
     for descriptor in (end, failure, nowhere):
         os.close(descriptor)
-    if number := os.read(failed, PAGE_BYTES):  # its end is closed by the new program
+    if number := os.read(failed, PAGE_BYTES):  # empty once the program runs: exec closed the other end
         raise OSError(int(number), os.strerror(int(number)))
     os.close(failed)
     return pid, output
 
 
 def _become(account: Account | None, parent: int) -> None:
-    """What the new process is before it becomes the program. Raises OSError."""
+    """Prepare the new process before it becomes the program. Raises OSError."""
     os.setpgid(0, 0)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     if account is not None:
         os.setgroups(account.groups)
         os.setresgid(account.gid, account.gid, account.gid)
         os.setresuid(account.uid, account.uid, account.uid)
-    end_with_parent()  # after the change of user, which forgets it
+    end_with_parent()  # after the change of user, which resets it
     if os.getppid() != parent:
         os._exit(_NOT_STARTED)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -177,7 +177,7 @@ class _ProbeOutput:
 
 
 def _watch(pid: int, fd: int, within: float) -> tuple[int, bytes]:
-    """Its exit code (minus a signal), and what it wrote. Raises _ProbeError."""
+    """Wait for the probe: its exit code (negative: a signal) and its output. Raises _ProbeError."""
     output = _ProbeOutput(fd)
     end = time.monotonic() + within
     count_at = 0.0
@@ -211,7 +211,7 @@ def _number(output: bytes) -> float | None:
 
 
 def _living() -> set[int]:
-    """The processes below this one, after those that have ended are forgotten."""
+    """The processes below this one, once those that have ended are reaped."""
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
@@ -241,7 +241,7 @@ def _below() -> set[int]:
 
 
 def _end_all() -> None:
-    """Stop them all first, so that none starts another while they are killed."""
+    """Kill all that is left: first stop every process, so that none starts another meanwhile."""
     until = time.monotonic() + GONE_SECONDS
     stopped: set[int] = set()
     while (found := _living()) - stopped and time.monotonic() < until:

@@ -1,8 +1,8 @@
 """The processes of this machine, read once for all senses.
 
-Listing /proc costs more than all senses together, so a look asks for the numbers that the kernel has given out since the last
-one, which come in order, and lists only now and then. A process is read when it is new, again at the next looks (it may just have
-been about to become another program), and then in its turn.
+Listing /proc costs more than all senses together, so a look tries the process numbers given out since the last look (the kernel
+counts upwards) and lists only now and then. A process is read when it is new, again at the next looks (it may have been about to
+become another program), and later in turn with the others.
 Sources: proc_pid_stat(5) (``exit_signal`` is -1 of a thread that leads none), proc_loadavg(5) (its last field), proc(5) (``hidepid``).
 """
 
@@ -20,32 +20,33 @@ LIST_SECONDS = 200.0
 """Seconds from one listing to the next. A process that ended stays in the view for this long at most."""
 
 NUMBERS_TRIED = 48
-"""New numbers up to which trying each is cheaper than to list, and as many as there are processes, if no more than this live still."""
+"""Up to so many new numbers, or as many as there are processes, trying each is cheaper than listing; a look that finds more
+of them alive lists all the same."""
 
 NEW_READ = 32
-"""New processes that a listing reads after the very first one, of each user in turn: where hundreds come and go, most are gone by the
-next look."""
+"""New processes that a listing reads, except for the very first one, taking users in turn: where hundreds come and go, most are gone
+by the next look."""
 
 STAYED_READ = 256
-"""The same for those that the previous listing had already, and that stay."""
+"""The same for processes that the previous listing had already, which are there to stay."""
 
 READ_AGAIN = 2
 """Looks in a row at which a new process is read again."""
 
 TURN_SECONDS, IN_TURN = 80.0, 8
-"""After which older ones are read again, and how many: each of a hundred within 17 minutes. Several at once cost hardly more than
-one, as they find the processor's caches warm."""
+"""How often older processes are read again, and how many at once: a hundred take 17 minutes. Several at once cost hardly more than
+one, because the processor's caches are warm."""
 
 KERNEL = 2
-"""The first of the kernel's threads, and the parent of all others."""
+"""The process number of kthreadd, the parent of all threads of the kernel."""
 
 NAME_LENGTH = 15
 """Characters of a name that the kernel keeps."""
 
 _TICKS = 100.0  # a second; USER_HZ is 100 on every architecture with an NVIDIA driver
-_EXIT_SIGNAL, _OF_A_THREAD = 35, [b"-1"]  # the last field of `stat` behind the name that is wanted
-_WANTS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # what this machine lacks says nothing of a process
-_OVERLAP = 2  # numbers tried twice: one may have been given out whose process was not there yet
+_EXIT_SIGNAL, _OF_A_THREAD = 35, [b"-1"]  # the last field of `stat` after the name that is needed
+_WANTS = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)  # shortages of this machine, which say nothing about a process
+_OVERLAP = 2  # numbers tried twice: a number is given out before its process appears
 
 
 class Process(NamedTuple):
@@ -72,22 +73,22 @@ class Processes:
         self._proc = place.proc
         self._found: dict[int, Process] = {}
         self._by_name: dict[str, dict[int, Process]] = {}
-        self._changed: list[Process] = []  # by this look
-        self._edition_before: int | None = None  # that of the look before
-        self._young: dict[int, int] = {}  # new processes, with the looks for which they are read again
-        self._unread: set[int] = set()  # who was new at the last listing, and was not read
-        self._dead: dict[int, None] = {}  # numbers behind which nobody lives, in turn: nobody has asked how they ended
-        self._turn: list[int] = []  # who is read again in his turn
+        self._changed: list[Process] = []  # new or changed at this look
+        self._edition_before: int | None = None  # at the look before
+        self._young: dict[int, int] = {}  # new processes: at how many more looks each is read again
+        self._unread: set[int] = set()  # new at the last listing, and not read then
+        self._dead: dict[int, None] = {}  # zombies, in turn: ended, and not reaped by their parents
+        self._turn: list[int] = []  # older processes still to be read again in this round
         self._turn_at: float | None = None  # on the boot clock, None before the first look
         self._load = FirstReadable(f"{place.proc}/loadavg", limit=PAGE_BYTES)
-        self._last: int | None = None  # the last number that was given out, where that can be known
-        self._last_text = b""  # the same as it stands in the file
+        self._last: int | None = None  # the last number given out, if known
+        self._last_text = b""  # the same as text
         self._tried: int | None = None  # the last number that was tried twice
-        self._numbered = True  # whether its numbers are those that the kernel gives out where this process is
+        self._numbered = True  # whether /proc has the process numbers of this process's own namespace
         self._list_at = 0.0  # on the boot clock
-        self._blind = ""  # why a process that is there could not be read, at this look
+        self._blind = ""  # why a process could not be read at this look, though it is there
         self.edition = 0
-        """Grows with each look that found a process new, changed or gone."""
+        """Grows with each look that finds a process new, changed or gone."""
         self.unknown = ""
         """Why processes cannot be seen, or not all; empty when they can."""
 
@@ -96,7 +97,7 @@ class Processes:
         self._changed, self._edition_before = [], self.edition
         if self._is_same(now):
             return
-        if self._blind:  # what could not be read is there to be read again
+        if self._blind:  # try again what could not be read, with a listing
             self._blind, self._list_at = "", 0.0
         for pid in list(self._young):
             self._young[pid] -= 1
@@ -119,7 +120,7 @@ class Processes:
             self.unknown = f"{self._proc} cannot be read ({self._blind})"
 
     def _is_same(self, now: float) -> bool:
-        """Whether there is nothing to do: no number was given out, nobody is young, and it is no time to look around."""
+        """Whether there is nothing to do: no number was given out, no process is young, and neither a listing nor a turn is due."""
         if self._young or self._blind or now >= self._list_at or now >= (self._turn_at or 0.0):
             return False
         if self._last is None or self._last != self._tried:
@@ -146,13 +147,13 @@ class Processes:
         return list(found.values())
 
     def changed(self, edition: int | None) -> Iterable[Process]:
-        """Those that are new, or others than before, since the look after which `edition` was this; all when that is longer ago, or None."""
+        """Processes that are new or changed since `edition` had this value; all of them if that was before the last look, or None."""
         if edition == self.edition:
             return ()
         return self._changed if edition == self._edition_before else self._found.values()
 
     def below(self, above: Iterable[Process]) -> list[Process]:
-        """These processes and all that they have started, and so on, as far as nobody between them has ended."""
+        """These processes and all their descendants, as far as no process between them has ended."""
         found = {process.pid: process for process in above}
         if not found:
             return []
@@ -168,14 +169,14 @@ class Processes:
         return list(found.values())
 
     def _read_in_turn(self) -> None:
-        """Read a few older ones again: a program may start another one in its place."""
+        """Read a few older processes again: one may have become another program."""
         if not self._turn:
             self._turn = [pid for pid, process in self._found.items() if not _is_kernels(process)]
         for _ in range(min(IN_TURN, len(self._turn))):
             self._take(self._turn.pop())
 
     def _numbers(self) -> Iterable[int] | None:
-        """The numbers given out since the last look, and the last ones before; None when that cannot be known, or they are many."""
+        """The numbers given out since the last look and a few before; None if unknown or too many."""
         before, self._last = self._last, self._last_number()
         if before is None or self._last is None or not 0 <= self._last - before <= max(NUMBERS_TRIED, len(self._found)):
             self._tried = None
@@ -186,12 +187,12 @@ class Processes:
         return range(before - _OVERLAP, self._last + 1)
 
     def _there(self, numbers: Iterable[int]) -> list[int] | None:
-        """The new ones behind which somebody lives: the fewest where programs come and go. None when they are many."""
+        """The numbers of new processes that exist, which are few where programs come and go; None if they are many."""
         found = [pid for pid in numbers if pid not in self._found and os.access(f"{self._proc}/{pid}", os.F_OK)]
         return found if len(found) <= NUMBERS_TRIED else None
 
     def _last_number(self) -> int | None:
-        """The last number that was given to a process or thread; None where /proc has other numbers than this process's own."""
+        """The last number given to a process or thread; None if /proc belongs to another namespace of process numbers."""
         if not self._numbered:
             return None
         try:
@@ -202,7 +203,7 @@ class Processes:
             return None
 
     def _list(self) -> None:
-        """Read the whole list anew, and what is new in it."""
+        """List /proc, and read what is new in it."""
         try:
             pids = {int(name) for name in os.listdir(self._proc) if name.isdigit()}
         except OSError as error:
@@ -221,7 +222,7 @@ class Processes:
             everybody, self._list_at = set(new), 0.0
             new = self._chosen(new, unread)
             self._unread = everybody.difference(new)
-        for pid in [*new, *list(self._dead)[:IN_TURN]]:  # a number may be another one's by now
+        for pid in [*new, *list(self._dead)[:IN_TURN]]:  # a zombie's number may be another process's by now
             self._dead.pop(pid, None)
             self._take(pid)
             if self._blind:
@@ -242,7 +243,7 @@ class Processes:
             return -1
 
     def _hidden(self, pids: set[int]) -> str:
-        """Why this is not everything, in words."""
+        """Why some processes cannot be seen, in words."""
         try:
             own: int | None = int(os.readlink(f"{self._proc}/self"))
         except (OSError, ValueError):
@@ -257,7 +258,7 @@ class Processes:
         return ""
 
     def _take(self, pid: int) -> None:
-        """Read one process; what has not changed stays what it is, and so does what cannot be read for want of anything."""
+        """Read one process. If it is unchanged, or this machine is too short of resources to read it, the old object stays."""
         before = self._found.get(pid)
         try:
             process = self._read(pid)
@@ -287,14 +288,12 @@ class Processes:
             del self._by_name[process.name]
 
     def _read(self, pid: int) -> Process | None:
-        """None where it has ended, or is a thread of another one. Raises OSError when that cannot be said."""
+        """None if it has ended, or is a thread of another process. Raises OSError if that is unknown."""
         folder = f"{self._proc}/{pid}"
         try:
             head, _, rest = read(f"{folder}/stat", PAGE_BYTES).rpartition(b")")
             fields = rest.split(None, _EXIT_SIGNAL + 1)
-            if (
-                fields[0] in {b"Z", b"X"} and int(fields[17]) < 2
-            ):  # it has ended, and nobody has asked how; no thread goes on
+            if fields[0] in {b"Z", b"X"} and int(fields[17]) < 2:  # a zombie whose threads have ended, too
                 return None
             if fields[_EXIT_SIGNAL : _EXIT_SIGNAL + 1] == _OF_A_THREAD:
                 return None
@@ -310,7 +309,7 @@ class Processes:
 
 
 def runs_still(proc: str, process: Process) -> bool:
-    """Whether it is there now: the view may show for some looks what has ended."""
+    """Whether it is still there: the view may be some looks behind."""
     return os.access(f"{proc}/{process.pid}/stat", os.F_OK)
 
 

@@ -1,23 +1,23 @@
-"""When a rate goes on above this machine's own idle level: a burst does not, and what always goes on does not."""
+"""Whether a rate stays above this machine's own idle level; neither a burst nor what always goes on does."""
 
 SHORTEST, LONGEST = 4.0, 120.0
-"""Seconds between two readings of a counter: a rate over less is noise, one over more hides that nothing went on in between."""
+"""Seconds between two readings of a counter: over less, a rate is noise; over more, it hides pauses."""
 
 PART = 1.0
-"""Seconds that a part of the time between two readings must have to say anything of it."""
+"""Seconds that a part of the time between two readings must last to be judged by itself."""
 
 BUCKET = 900.0
-"""Seconds for which the busiest moment is kept; the quietest of these is the idle level."""
+"""Seconds whose busiest moment is kept; the idle level is the lowest of the kept ones."""
 
 BUCKETS_KEPT, BUCKETS_NEEDED = 96, 8
-"""A day, and two hours before which nothing is taken for usual: a download that began before the agent is not."""
+"""A day is kept; for the first two hours nothing counts as usual, so that a download which began before the agent does not."""
 
 
 class Counter:
-    """A number that grows; what it grows by in a second.
+    """A number that grows, and how fast.
 
-    ``longest``: seconds after which nothing is said of what it grew by. ``least``: the lower rate of both parts where it was also
-    read in between (`mark`), else that of the whole time.
+    ``longest``: seconds between two readings after which no rate is given. ``least``: the lower rate of the two parts if it was
+    also read in between (`mark`), else the rate.
     """
 
     __slots__ = ("_at", "_longest", "_middle", "_value", "least")
@@ -50,16 +50,16 @@ class Counter:
         self._middle = now, value
 
     def passed_over(self, value: float, now: float) -> None:
-        """It was read, and nobody wanted its rate."""
+        """Note a reading whose rate nobody needs."""
         self._at, self._value, self._middle = now, value, None
 
 
 class Level:
     """A rate that counts while it stays ``above`` what is usual here, and ``quiet_for`` seconds longer.
 
-    It counts once two readings in a row are above, the later one all the time as far as that is known: a burst may lie in two
-    readings. Only the second one is read in parts, so three in a row count whatever lies in between. What is usual is the quietest quarter of an hour of the last day, but
-    never more than ``above``: what moves twice as much is seen also where it has gone on for days.
+    It counts once two readings in a row are above, and in the later one every part that is known: one burst may fall into two
+    readings. Only that reading has parts, so three readings in a row always count. What is usual is the
+    quietest quarter of an hour of the last day, but at most ``above``, so that twice as much counts even if it has gone on for days.
     """
 
     __slots__ = (
@@ -81,7 +81,7 @@ class Level:
     ) -> bool:
         """Take the rate from ``began`` until now; whether it counts. Without ``may_begin`` it only goes on if it counts already.
 
-        ``least``: the lowest rate of any part of that time, where that is known.
+        ``least``: the lowest rate of any part of that time, if known.
         """
         before, self._before = self._before, rate
         steady = 0.0 if rate is None or before is None else min(rate, before)
@@ -99,7 +99,7 @@ class Level:
         return going
 
     def rests(self, rate: float | None, now: float) -> bool:
-        """Take the rate as `take` does, if it and all before it say nothing: nearly always, and soon done. Else nothing is taken."""
+        """A quick `take` for the usual case that neither this rate nor those before count; false, and nothing is taken, otherwise."""
         before = self._before
         if now - self.last <= self._quiet_for:
             return False
@@ -117,13 +117,13 @@ class Level:
 
     @property
     def rest(self) -> tuple[float, float, float] | None:
-        """While it rests, and what is taken is known: the rate up to which it does, the last one, and until when; see `rested`."""
+        """While the level rests: the rate below which it does, the last rate, and until when; None otherwise. See `rested`."""
         if self._before is None or self._bucket_end <= 0.0:
             return None
         return self.usual + self._above, self._before, self._bucket_end
 
     def rested(self, rate: float, busiest: float) -> None:
-        """Take all at once what `rests` would have taken one by one: the last rate, and the highest of what two in a row were both."""
+        """Take at once what `rests` would have taken one by one: the last rate, and the highest that two in a row both reached."""
         self._before, self._bucket = rate, max(self._bucket, busiest)
 
     def goes_on(self, now: float) -> bool:

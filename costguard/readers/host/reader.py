@@ -1,10 +1,11 @@
 """The resident process that sees what the GPUs do not show, driven by the guard line by line (JSON).
 
 First line: `HostJob`. Then ``{"read":n}`` is answered at once, and ``{"read":n,"every":seconds,"until":second}`` by looking every
-so often until another thing is seen, or that second of the boot clock comes, so that the guard is not woken for nothing. An
+so often until another thing is seen, or that second of the boot clock comes, so that the guard is not woken for nothing. The
 answer is ``{"read":n,"senses":{name:[[[who,what,since,last,lets_go,user],…],unknown,seen],…}}``, every moment on the boot
-clock; or, to a question with ``every``, ``{"read":n,"senses":m}``: to the letter what answer m has said. ``"saving":true`` in a
-question: the pre-stop hook works. Another question ends one that waits, and goes on in its rhythm where it has one. It ends with the guard.
+clock; or, to a question with ``every``, ``{"read":n,"senses":m}``: exactly what answer m said. ``"saving":true`` in a
+question: the pre-stop hook is at work. A new question replaces one that waits, and keeps its rhythm if it has one. The process ends with
+the guard.
 """
 
 import gc
@@ -29,11 +30,11 @@ _LINE = 1 << 16  # bytes
 _LAST = Activity._fields.index("last")
 _WORDS = 300  # characters of each text
 ACTIVITIES_TOLD = 16
-"""Of each sense; more only say that there are more."""
+"""Activities of each sense that are told one by one; of further ones only their number."""
 
 
 def now(*, saving: bool = False) -> Moment:
-    """Both clocks."""
+    """The moment of the call, on both clocks."""
     return Moment(boot_clock(), time.time(), saving)
 
 
@@ -58,7 +59,7 @@ class ActiveSenses:
         self.sights: dict[str, Sight] = {}
 
     def _begin(self, name: str) -> None:
-        """Make a sense. One that cannot be made, as one without a row, is unknown."""
+        """Make a sense. If that fails, as for a sense without a row, what it would see is unknown."""
         row = next((row for row in SENSES if row.name == name), None)
         try:
             if row is None:
@@ -75,7 +76,7 @@ class ActiveSenses:
             self._wakers.add(name)
 
     def look(self, moment: Moment) -> bool:
-        """Look with all of them; whether anything but the moments of activity is another one than before."""
+        """Look with all senses; whether anything but the times of activity has changed."""
         self._processes.look(moment.boot)
         before, self._processes_seen = self._processes_seen, (self._processes.edition, self._processes.unknown)
         rested = self._rests if before == self._processes_seen else {}
@@ -89,7 +90,7 @@ class ActiveSenses:
         return changed
 
     def _look_with(self, name: str, moment: Moment) -> bool:
-        """Look with one; whether it sees something else than before."""
+        """Look with one sense; whether what it sees has changed."""
         sense = self._senses[name]
         try:
             sight = sense.look(moment, self._processes)
@@ -120,7 +121,7 @@ class ActiveSenses:
         return min([self._senses[name].wakes for name in self._wakers if name in self._senses], default=NEVER)  # type: ignore[attr-defined]  # those that have it
 
     def between(self, moment: Moment) -> None:
-        """Let those see it whose time has come."""
+        """Call the senses whose time has come."""
         for name in self._wakers & self._senses.keys():
             sense = self._senses[name]
             if sense.wakes <= moment.boot:  # type: ignore[attr-defined]  # these have it
@@ -137,7 +138,7 @@ class ActiveSenses:
 
 
 def _lasting(sight: Sight) -> tuple[object, ...]:
-    """What makes it another one: all but when the last sign was seen."""
+    """What makes one sight differ from another: all but the time of the last sign."""
     return (sight.unknown, sight.seen, [(one[:_LAST], one[_LAST + 1 :]) for one in sight.active])
 
 
@@ -155,7 +156,7 @@ def _short(part: object) -> object:
 
 
 def _failure(error: Exception) -> str:
-    """Which error it was and where: its message may quote what belongs to others."""
+    """Which error it was and where, without its message, which may quote what belongs to others."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
@@ -203,7 +204,7 @@ class Questions:
         return line + b"\n"
 
     def _wait_for(self, others: set[int]) -> None:
-        """A number may be that of another file by now, so each is registered anew."""
+        """Register each descriptor anew: its number may belong to another file by now."""
         for fd in self._others - others:
             self._poll.unregister(fd)
         for fd in others:
@@ -215,7 +216,7 @@ def serve(senses: ActiveSenses, questions: Questions, write: Callable[[bytes], N
     """Answer until the end of the input."""
     number: object = None
     every = until = due = 0.0
-    planned = 0.0  # the next look of the rhythm of before: a new question that leaves it time does not break it
+    planned = 0.0  # the next look in the old rhythm, which a new question keeps if it leaves enough time
     saving = False
     told: tuple[object, object] = (None, None)  # the number of the last whole answer, and what had been seen then
     while True:
@@ -228,7 +229,7 @@ def serve(senses: ActiveSenses, questions: Questions, write: Callable[[bytes], N
                 same = every > 0.0 and senses.sights == told[1]
                 write(encode({"read": number, "senses": told[0] if same else senses.rows()}).encode() + b"\n")
                 told, number = told if same else (number, senses.sights.copy()), None
-            elif due <= moment.boot:  # it stood still: no look is made up for
+            elif due <= moment.boot:  # the process was stopped: missed looks are not made up for
                 due = moment.boot + every
         wakes = senses.wakes
         left = min(NEVER if number is None else due, wakes) - moment.boot
@@ -254,9 +255,15 @@ def main() -> int:
         job = questions.first()
         if job:
             senses = ActiveSenses(from_line(HostJob, job))
-            gc.freeze()  # what is loaded by now stays: it need not be gone through again
+            gc.freeze()  # what is loaded by now stays: the collector need not go through it again
             serve(senses, questions, pipe.write)
-    except (BrokenPipeError, MalformedError, ValueError, KeyError, TypeError):  # the guard is gone, or not itself
+    except (
+        BrokenPipeError,
+        MalformedError,
+        ValueError,
+        KeyError,
+        TypeError,
+    ):  # the guard is gone, or what it writes is damaged
         return 0
     return 0
 

@@ -1,4 +1,4 @@
-"""Turns: where a look takes a few of many, no user's crowd keeps it from another user's."""
+"""Taking turns: if a look takes a few of many, one user's many leave room for another user's few."""
 
 from collections.abc import Callable, Iterable
 from typing import TypeVar

@@ -1,7 +1,7 @@
 """The short-lived process that finds where a Jupyter server answers, and its token: ``jpserver-PID.json`` of its user.
 
-It reads as that user, from the file system that the server sees: a path with a trick in it leads nowhere that the user could
-not go, a home directory that root may not read can be read, and one that hangs, hangs nobody else.
+It reads as that user, from the file system that the server sees: a malicious path leads nowhere that the user could not
+go, a home directory that root may not read can be read, and one that hangs blocks nobody else.
 Sources: jupyter_core.paths (``jupyter_runtime_dir``), jupyter_server (``server_info``), pid_namespaces(7).
 """
 
@@ -18,7 +18,7 @@ from costguard.readers.host.errand_jobs import RuntimeFound, RuntimeJob
 from costguard.readers.host.text import read
 
 NAMES = ("jpserver", "nbserver")
-"""Of a server, and of the notebook before version 7."""
+"""How its name begins: of a server, and of the notebook before version 7."""
 
 ENVIRONMENT_BYTES = 1 << 18
 
@@ -87,7 +87,7 @@ def _server(proc: str, pid: int) -> Server:
 
 
 def _become(uid: int, gid: int) -> None:
-    """Be that user from now on. Where a sandbox takes the right to that, the owner of the file decides alone."""
+    """Become that user. If a sandbox forbids that, the check of the file's owner has to do."""
     try:
         os.setgroups([])
         os.setresgid(gid, gid, gid)
@@ -98,7 +98,10 @@ def _become(uid: int, gid: int) -> None:
 
 
 def _read(root: int, path: str, uid: int) -> str:
-    """A regular file of this user. Raises OSError. It is opened for reading after that is known: opening a device may act."""
+    """Read a regular file of this user. Raises OSError.
+
+    Its kind is checked before it is opened for reading, as opening a device may have an effect.
+    """
     named = os.open(path.lstrip("/"), os.O_PATH | os.O_CLOEXEC, dir_fd=root)
     try:
         status = os.fstat(named)

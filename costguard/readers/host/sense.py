@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class SensePaths(NamedTuple):
-    """Where the world is; other roots only in tests and recordings."""
+    """Where the system's files are; other roots only in tests and recordings."""
 
     proc: str = "/proc"
     dev: str = "/dev"
@@ -25,7 +25,7 @@ class Moment(NamedTuple):
     """Now.
 
     ``boot``: seconds of the clock that counts suspended time, for every duration. ``wall``: the date, only to compare with the
-    times of files; it may jump. ``saving``: the owner's pre-stop hook works, or did a moment ago, so what moves may be its doing.
+    times of files; it may jump. ``saving``: the owner's pre-stop hook is at work, or was a moment ago, so it may be what moves.
     """
 
     boot: float
@@ -51,7 +51,7 @@ class Activity(NamedTuple):
 class Sight(NamedTuple):
     """What one look saw.
 
-    ``unknown``: why it, or a part of it, cannot be seen; may stand beside activities, and `NOT_YET` is not told. ``seen``: for
+    ``unknown``: why all or some of it cannot be seen, possibly beside activities; people are not told of `NOT_YET`. ``seen``: for
     people, when nothing is active: "2 terminals, none used".
     """
 
@@ -63,7 +63,7 @@ class Sight(NamedTuple):
 class Sense(Protocol):
     """One sense, with a memory of its own between looks; a restart of the reader begins it anew.
 
-    Besides, one that waits for answers has ``filenos()`` and ``go_on(now)``, called when there is something to read; one that
+    Optional: one that waits for answers has ``filenos()`` and ``go_on(now)``, called when there is something to read; one that
     wants to see something between two looks has ``wakes``, a moment of the boot clock, and ``between(now)``. One that would
     see the same again has ``rests_until``, a moment of the boot clock: before that it waits for nothing, and looks again only
     when a process is new, changed or gone.
@@ -80,11 +80,11 @@ NEVER = float("inf")
 """A moment that does not come."""
 
 NOT_YET = "not yet seen"
-"""Unknown of a sense that compares two looks, after its first one."""
+"""What a sense that compares two looks says after the first one."""
 
 _UNKNOWN = 400  # characters
 
 
 def all_unknown(troubles: set[str]) -> str:
-    """What is unknown, in words; that something was not seen yet goes without saying where there is more."""
+    """What is unknown, in words; *not yet seen* is left out if there is more to say."""
     return "; ".join(sorted(troubles - {NOT_YET} or troubles))[:_UNKNOWN]

@@ -1,4 +1,4 @@
-"""The table of the senses: one row for each, from which the configuration, its reference and sample, and `doctor` are made.
+"""The table of the senses, one row each: configuration, reference, sample and `doctor` are made from it.
 
 A new sense is a module beside this one and a row here.
 """
@@ -30,8 +30,8 @@ class SenseSetting(NamedTuple):
 class SenseRow(NamedTuple):
     """One sense: ``module`` beside this one and its class ``kind`` (`costguard.readers.host.sense.Sense`).
 
-    ``about``: what it sees, one line. ``enabled``, ``required``: the defaults; the unknown of a required sense keeps the machine
-    up. ``hatch``: its activities only keep the machine from being stopped automatically, as a node of a scheduler.
+    ``about``: what it sees, one line. ``enabled``, ``required``: the defaults; while a required sense sees nothing, the machine is
+    kept up. ``hatch``: its activities only forbid an automatic stop, like those of a scheduler's node.
     """
 
     name: str
@@ -56,7 +56,7 @@ def _names(name: str, example: list[str], about: str, what: str = "program") -> 
 
 
 def _ignored(what: str) -> SenseSetting:
-    """``what``: what is said of the programs."""
+    """A list of programs that do not count; ``what`` describes them."""
     about = (
         f"Programs whose {what}, besides updates, logrotate and the like. What begins while one of them runs does not "
         "count, for an hour at most."

@@ -1,7 +1,7 @@
 """The sense `serving`: inference servers that have requests, by their page for Prometheus.
 
-Found by the names of their programs, or by a usual port and a GPU that the process holds. No other program's port is asked: a
-stranger's protocol, as of a training job's rendezvous, may take harm from a request. The owner may name further pages.
+Found by the names of their programs, or by a usual port and a GPU that the process holds. No other program's port is asked: an
+unknown protocol, such as a training job's rendezvous, may be harmed by a request. The owner may name further pages.
 """
 
 import time
@@ -26,19 +26,19 @@ PROGRAMS = (
 """How the names of processes begin whose arguments are read."""
 
 USUAL_PORTS = (8000, 8002, 30000)
-"""On these a process that holds a GPU is asked whatever its name."""
+"""Ports on which any process that holds a GPU is asked, whatever its name."""
 
 PORTS = 4
-"""Of a known program that listens elsewhere so many are asked."""
+"""Ports asked at most of a known program that listens elsewhere."""
 
 SERVERS, SERVERS_OF_A_USER = 32, 8
-"""So many are asked."""
+"""Servers asked at most, in all and of one user."""
 
 LIST_SECONDS, LIST_RARELY_SECONDS = 20.0, 60.0
 """Between two looks at who listens where: while a known program has no page yet, and otherwise."""
 
 NO_SERVER = Sight(seen="no inference server runs")
-"""Most machines, in every look."""
+"""What most machines show at every look."""
 
 AGAIN_SECONDS = 60.0
 """Between two looks at whether a process that listens on a usual port holds a GPU."""
@@ -143,7 +143,7 @@ class Serving:
         return [*self._pages.values(), *self._named.values()]
 
     def filenos(self) -> list[int]:
-        """What to wait for if anybody wants to: `go_on` may have something to do then."""
+        """Descriptors that become readable when `go_on` has something to do."""
         return [fd for page in self._all_pages() if (fd := page.fileno()) >= 0]
 
     def go_on(self, now: Moment) -> None:
@@ -152,7 +152,7 @@ class Serving:
             page.look(now.boot, ask=False)
 
     def _take(self, page: "MetricsPage", family: str, user: str, troubles: set[str]) -> None:
-        """What a page has shown."""
+        """Take what a page has shown."""
         who = f"{page.family or family or 'server'}{' of ' if user else ''}{user} on port {page.port}"
         if page.trouble:
             troubles.add(f"{who} {page.trouble}")
@@ -237,7 +237,7 @@ class _Owner(NamedTuple):
 
 
 class _Holders:
-    """Who holds a GPU and listens. To find whose a socket is takes milliseconds, so that is done once."""
+    """Who listens and holds a GPU. Finding the owner of a socket takes milliseconds, so it is done once."""
 
     def __init__(self, place: SensePaths) -> None:
         self._proc = place.proc
@@ -245,12 +245,12 @@ class _Holders:
         self._owners: dict[int, _Owner] = {}  # by socket
 
     def forget(self, rows: list[Listener]) -> None:
-        """Keep what is known of these sockets alone."""
+        """Forget all sockets but these."""
         inodes = {row.inode for row in rows}
         self._owners = {inode: owner for inode, owner in self._owners.items() if inode in inodes}
 
     def listens(self, now: float, row: Listener, processes: Processes) -> bool | None:
-        """Whether who listens there, or a process below, holds a GPU; None where its user has too much open to find out."""
+        """Whether the process that listens there, or one below it, holds a GPU; None if its user has too many files open to tell."""
         owner = self._owners.get(row.inode)
         if owner is None:
             pid = self._owner_of(row, processes)
@@ -265,7 +265,7 @@ class _Holders:
         return held
 
     def _owner_of(self, row: Listener, processes: Processes) -> int | None:
-        """The first process that has this socket, 0 where none is seen to; None where finding it takes too long."""
+        """The first process that has this socket open, 0 if none is seen; None if finding it takes too long."""
         pids = sorted(process.pid for process in processes.all() if process.uid == row.uid)
         end = time.thread_time() + SECONDS
         for pid in pids:
@@ -292,7 +292,7 @@ class _Holders:
 
 
 def _candidates(process: Process, ports: tuple[int, ...], rows: list[Listener], proc: str) -> list[Listener]:
-    """Where the page of a known program may be: on the ports that it should have, else on any of its own."""
+    """Where the page of a known program may be: on its expected ports, else on any on which it listens."""
     reached = [row for row in rows if row.uid == process.uid and row.address]
     if fits := [row for row in reached if row.port in ports]:
         return fits

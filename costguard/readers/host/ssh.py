@@ -1,8 +1,8 @@
 """The sense `ssh`: sessions that move bytes though nobody types on a terminal (port forwards, sftp), and remote editors in use.
 
-An open session sends keep-alives, and an open editor its heartbeat, both far below the thresholds. Of an editor what its window says
-to the process counts to which it sends each change of a file (the extension host), not to the one that also carries the output of its
-terminals; and the CPU of what it has started outside of terminals, such as the kernel of a notebook.
+An open session sends keep-alives, and an open editor its heartbeat, both far below the thresholds. Of an editor, two things
+count: what its window sends to the extension host (each change of a file goes there, the output of terminals does not), and the CPU of
+what it has started outside of terminals, such as the kernel of a notebook.
 Sources: proc_pid_io(5) (``rchar``, ``wchar``: sshd reads and writes its sockets, so they are in), proc_pid_stat(5) (``utime``, ``stime``).
 """
 
@@ -19,7 +19,7 @@ from costguard.readers.host.text import PAGE_BYTES, amount, duration, read
 from costguard.readers.host.users import Users
 
 DAEMONS = ("sshd", "sshd-session", "dropbear", "tailscaled")
-"""A session is a process of these names below another one."""
+"""A session is a process of one of these names below another one."""
 
 ALONE = ("ssm-session-wor",)
 """Sessions by their name alone: those of a cloud's session manager."""
@@ -37,19 +37,20 @@ RUNTIMES = ("node", "MainThread", "node-MainThread", "java")
 
 EXTENSION_HOST = b"--type=extensionHost"
 READS = 8
-"""Processes measured in one look; more take turns, those of one group as often as those of any other."""
+"""Processes measured in one look; more of them take turns, and so do their groups."""
 
 LONGEST_TURN = 3600.0
 """Seconds between two readings of one process: an editor may have hundreds of them."""
 
 KEPT_OPEN = 32
-"""Up to so many of their files stay open. A user may start any number below an editor, and this process has a limit of its own."""
+"""So many of their files stay open at most: a user may start any number of processes, and this one may not open any number of files."""
 
 UNCOUNTED_BYTES = 3000.0
-"""A second, below which an extension host whose window is not counted says nothing: it talks to itself, also while nobody is there."""
+"""Bytes a second up to which an extension host is ignored if its window's bytes cannot be counted: it reads and writes even while
+nobody is there."""
 
 NO_SESSION = Sight(seen="no SSH session that moves bytes, no editor's server")
-"""Most machines, in every look."""
+"""What most machines show at every look."""
 
 _ROOT = 0
 _TICKS = 100.0  # a second
@@ -69,7 +70,7 @@ class _Meter:
         self.least = 0.0
 
     def measure(self, now: float, *, keep: bool) -> None:
-        """Read it; ``keep`` its file open. Raises OSError."""
+        """Read the number; with ``keep`` its file stays open. Raises OSError."""
         table = self._table.read()
         if not keep:
             self._table.close()
@@ -84,7 +85,7 @@ class _Meter:
 
 
 class _WindowMeter(_Meter):
-    """What a window says to the extension host; where that cannot be counted, whatever the host reads and writes."""
+    """Bytes between a window and its extension host; if they cannot be counted, all that the host reads and writes."""
 
     __slots__ = ("_said", "_taken", "_window")
 
@@ -117,7 +118,7 @@ class _WindowMeter(_Meter):
 
 
 class _Group:
-    """What counts together: all sessions of a user, or one number of his editor."""
+    """What counts together: all sessions of a user, or one kind of number of an editor."""
 
     def __init__(self, who: str, what: str, limit: str, above: float, quiet_for: float, user: str) -> None:
         self.who, self.what, self.limit, self.user = who, what, limit, user
@@ -127,12 +128,12 @@ class _Group:
         self.measured = float("-inf")
 
     def next(self) -> _Meter:
-        """Whose turn it is."""
+        """The meter whose turn it is."""
         self.turn = self.turn or list(self.meters.values())
         return self.turn.pop()
 
     def take(self, now: float) -> None:
-        """Take what its processes did, each at its last reading; it counts if they did so at the one before, too."""
+        """Take the sum of the last readings of its processes; it counts if they moved as much at the readings before."""
         rates = [meter.rate for meter in self.meters.values() if meter.rate is not None]
         least = sum(meter.least for meter in self.meters.values())
         self.level.take(sum(rates) if rates else None, now, max(self.measured, now - LONGEST), least=least)
@@ -153,10 +154,10 @@ class Ssh:
         ] = {}  # by process: which editor, and whether its extension host
         self._edition: int | None = None  # of no look yet
         self._looked = False
-        self._hidden: set[int] = set()  # processes that are not for this user to see
+        self._hidden: set[int] = set()  # processes that this user may not see
         self._alone: dict[
             int, tuple[Process, bool]
-        ] = {}  # daemons' processes below no other one: whether each is a session
+        ] = {}  # daemons' processes without a daemon above them: whether each is a session
         self._first = 0  # which group has its turn first
         self.rests_until = 0.0
 
@@ -212,7 +213,7 @@ class Ssh:
             group.take(now)
 
     def _next(self, groups: list[_Group]) -> list[_Group]:
-        """Whose processes are measured in this look: one of each group, then another one of each, and so on."""
+        """The meters to read in this look: one of each group, then another one of each, and so on."""
         if not groups:
             return []
         first = self._first = self._first % len(groups)
@@ -224,7 +225,7 @@ class Ssh:
         return found[:READS]
 
     def _sort(self, processes: Processes) -> None:
-        """Find the sessions, and the processes of editors."""
+        """Find the sessions and the processes of editors."""
         self._hidden = {pid for pid in self._hidden if processes.get(pid)}
         self._find_editors(processes)
         wanted: dict[str, dict[tuple[int, int], str]] = {}

@@ -1,6 +1,6 @@
-"""Looks at which nothing moves, as nearly all do, each in as few steps as can be: what it costs the work beside is that its code is cold.
+"""The quick path for looks at which nothing moves, which nearly all are: the fewer steps, the less a look disturbs the machine's work.
 
-What they saw is kept in numbers of its own, and the counters and levels get it when anything else is to be done with them.
+It keeps its own numbers, and hands them to the counters and levels once these are needed again.
 """
 
 from collections.abc import Sequence
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from costguard.readers.host.rates import LONGEST, Counter, Level
 
 DISKS = 3
-"""The last of all numbers: read from disks, written to them, and written to the memory before them."""
+"""The last three numbers: read from disks, written to disks, and written to memory before that."""
 
 
 class Still:
-    """The numbers of interfaces, received and sent by turns, and those of the disks; ``levels``: of what is received, sent, read, written."""
+    """The numbers of interfaces (received and sent alternating) and of the disks; ``levels``: received, sent, read, written."""
 
     def __init__(self, levels: Sequence[Level]) -> None:
         self._levels = levels
@@ -23,10 +23,10 @@ class Still:
         self._limits: list[float] = []
         self._before: list[float] = []
         self._busiest: list[float] = []
-        self._taken = False  # whether there is anything that the counters and levels have not got
+        self._taken = False  # whether there is something that the counters and levels do not have yet
 
     def begin(self, counters: Sequence[Counter], values: Sequence[int], now: float) -> None:
-        """From now on nothing moves: these are the numbers."""
+        """Begin with these numbers, if every level rests."""
         rests = [rest for level in self._levels if (rest := level.rest)]
         if len(rests) < len(self._levels):
             return
@@ -37,7 +37,7 @@ class Still:
         self._until = min([until for _, _, until in rests])
 
     def goes_on(self, values: Sequence[int], now: float) -> bool:
-        """Take the numbers of now; False, and nothing is taken, when something moves, or cannot be said of them."""
+        """Take these numbers; false, and nothing is taken, if something moves or cannot be told."""
         passed = now - self._at
         if now >= self._until or not 0.0 < passed <= LONGEST or len(values) != len(self._last):
             return False
@@ -58,7 +58,7 @@ class Still:
         return True
 
     def end(self) -> None:
-        """Give counters and levels what was taken."""
+        """Hand what was taken to the counters and levels."""
         self._until = float("-inf")
         if not self._taken:
             return

@@ -1,4 +1,4 @@
-"""A file of the kernel that each look reads: it stays open, as to find and open it costs more than to read it.
+"""A file of the kernel that each look reads. It stays open, because finding and opening it costs more than reading it.
 
 Reading it from its beginning makes the kernel write it anew. Source: Linux, fs/seq_file.c (seq_read_iter) and fs/kernfs/file.c.
 """
@@ -8,7 +8,7 @@ import os
 from costguard.readers.host.text import FILE_BYTES, LAST_BYTES, whole
 
 PIECE = 8192
-"""Bytes asked for at once: the kernel gives out a page at most."""
+"""Bytes asked for at once; the kernel returns a page at most."""
 
 
 class FirstReadable:
@@ -25,13 +25,13 @@ class FirstReadable:
                 data = os.pread(self._open, min(PIECE, self._limit), 0)
                 if data:
                     return data if len(data) < LAST_BYTES else self._rest(self._open, data)
-            except OSError:  # what it was about is gone; perhaps there is another one
+            except OSError:  # what it described is gone; perhaps there is a new one
                 pass
             self.close()
         return self._begin()
 
     def close(self) -> None:
-        """Let it go."""
+        """Close the file; the next read opens it again."""
         if self._open is not None:
             os.close(self._open)
             self._open = None
@@ -69,5 +69,5 @@ class FirstReadable:
 
 
 def _is_kernels(descriptor: int) -> bool:
-    """Whether the kernel writes it as it is read. Another file may be replaced by one of the same name."""
+    """Whether the kernel makes the content as it is read; any other file may be replaced by one of the same name."""
     return os.fstat(descriptor).st_blocks == 0

@@ -1,4 +1,4 @@
-"""The sense `terminals`: who typed on a terminal of this machine. One that is open and idle is no activity, nor is output.
+"""The sense `terminals`: who typed on a terminal of this machine. An open, idle terminal is no activity, and neither is output.
 
 The access time of a terminal's device moves when a program reads what was typed on it, in steps of 8 s, however its file
 system is mounted; its modification time moves with output. Source: Linux, drivers/tty/tty_io.c, tty_update_time().
@@ -20,20 +20,20 @@ _PSEUDO = range(136, 144)
 
 _CONSOLE, _FIRST_SERIAL = 4, 64
 _NOBODY = frozenset(("agetty", "getty", "mingetty", "login"))
-"""What waits on a terminal where nobody is logged in."""
+"""Programs that wait on a terminal where nobody is logged in."""
 
 _MULTIPLEXERS = frozenset(("tmux: client", "screen"))
 _SHELLS = frozenset(("bash", "zsh", "fish", "sh", "dash", "ksh", "tcsh", "csh")) | _MULTIPLEXERS
 _WITH_VALUE = frozenset((b"--init-file", b"--rcfile", b"-o", b"+o", b"-O", b"+O"))
 """Options of shells that take the argument after them."""
 
-_NO_PROCESS = 0, 0  # whose terminal it is, and since when it runs
+_NO_PROCESS = 0, 0  # number and start of a terminal's process, if none is known
 
 _DESCRIPTORS = ("0", "255", "2", "1")  # of a session's first process; 255: where bash keeps its terminal
 
 
 NO_TERMINAL = Sight(seen="no terminal")
-"""A machine where nobody is logged in, in most looks."""
+"""What a machine shows where nobody is logged in."""
 
 
 class _Terminal:
@@ -47,7 +47,7 @@ class _Terminal:
         self.what = "typed"
 
     def used(self, at: float, what: str, quiet_for: float) -> None:
-        """Somebody was there at that moment."""
+        """Note that somebody used it at that moment."""
         if at > self.last:
             if at - self.last > quiet_for:
                 self.since = at
@@ -68,7 +68,7 @@ class Terminals:
         self._edition: int | None = None  # of no look yet
         self._sessions: dict[int, Process] = {}  # the first process of each that has a terminal
         self._watched: list[tuple[str, _Marks]] | None = None  # every terminal as it was; None where that is not all
-        self._lapses = NEVER  # when somebody who counts no longer does, unless he types
+        self._lapses = NEVER  # when the next user stops counting, unless they type
         self._sight = NO_TERMINAL
         self.rests_until = 0.0
 
@@ -87,7 +87,7 @@ class Terminals:
         return self._sight
 
     def _sort(self, processes: Processes) -> None:
-        """Take the sessions among the processes that are new."""
+        """Find the sessions among the new processes."""
         for process in processes.changed(self._edition):
             if _is_session(process):
                 self._sessions[process.pid] = process
@@ -95,7 +95,7 @@ class Terminals:
         self._edition = processes.edition
 
     def _nothing_happened(self, now: Moment) -> bool:
-        """Whether no terminal was read from since the last look, made anew or given to another user, and nobody lapses."""
+        """Whether, since the last look, no terminal was typed on, made anew or given to another user, and nobody stops counting."""
         if not self._watched or now.boot > self._lapses:
             return False
         for path, marks in self._watched:
@@ -144,7 +144,7 @@ class Terminals:
         return Sight(tuple(active.values()), "; ".join(sorted(troubles)), seen)
 
     def _path(self, process: Process, path: str, device: os.stat_result) -> str:
-        """Where it is looked at next: by its name, which is quicker than by the process, where it is one of this machine's own."""
+        """The path to look at next time: by name, which is quicker than through the process, if it is one of this machine's own."""
         return f"{self._place.dev}/{_name(process.terminal)}" if device.st_dev == self._here else path
 
     def _device(self, process: Process) -> tuple[()] | tuple[str, os.stat_result] | None:
@@ -165,7 +165,7 @@ class Terminals:
         return () if _has_ended(folder) else self._by_name(process)
 
     def _by_name(self, process: Process) -> tuple[()] | tuple[str, os.stat_result]:
-        """The same by the name that this machine has for the device; empty where it has none."""
+        """The same by this machine's name for the device; empty if it has none."""
         path = f"{self._place.dev}/{_name(process.terminal)}"
         try:
             device = os.stat(path)
@@ -174,7 +174,7 @@ class Terminals:
         return (path, device) if device.st_rdev == _device_number(process.terminal) else ()
 
     def _devices(self) -> list[tuple[str, os.stat_result]]:
-        """All pseudo terminals, for when processes do not tell which are in use."""
+        """All pseudo terminals, for when the processes do not show which are in use."""
         found = []
         try:
             names = [name for name in os.listdir(f"{self._place.dev}/pts") if name.isdigit()]
@@ -191,7 +191,7 @@ class Terminals:
     def _follow(
         self, key: tuple[int, int, int], device: os.stat_result, process: Process | None, now: Moment
     ) -> _Terminal:
-        """What happened on a terminal since the last look. Dates only say that something did, but for the very first look."""
+        """What happened on a terminal since the last look. Except at the very first look, its times only tell that something did."""
         terminal = self._known.get(key) if self._known is not None else None
         if terminal is None:
             terminal = _Terminal(device.st_atime)
@@ -248,7 +248,7 @@ class Terminals:
 
 
 def _marks(device: os.stat_result) -> _Marks:
-    """What is another one once somebody has typed, or the terminal was made anew; not so with output."""
+    """What changes when somebody types or the terminal is made anew, but not with output."""
     return device.st_rdev, device.st_atime, device.st_ctime
 
 
@@ -258,7 +258,7 @@ def _is_session(process: Process) -> bool:
 
 
 def _has_ended(folder: str) -> bool:
-    """Whether a process is gone, or only waits for its parent to hear of its end."""
+    """Whether a process is gone or a zombie."""
     try:
         return read(f"{folder}/stat", PAGE_BYTES).rpartition(b")")[2].split()[0] in {b"Z", b"X"}
     except (FileNotFoundError, ProcessLookupError, IndexError):

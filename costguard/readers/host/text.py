@@ -5,10 +5,10 @@ import os
 FILE_BYTES = 1 << 16
 
 PAGE_BYTES = 1 << 12
-"""More than any file of few words has, as `stat`; of arguments as much as anybody looks at."""
+"""More than any short file such as `stat` has; of arguments, as much as anything here reads."""
 
 LAST_BYTES = 3072
-"""The kernel gives a table out by pages, less the line that does not fit: a shorter piece is the last one."""
+"""The kernel returns a table in pages, each without the line that does not fit; a piece shorter than this is the last one."""
 
 
 def read(path: str, limit: int = FILE_BYTES) -> bytes:
@@ -21,7 +21,7 @@ def read(path: str, limit: int = FILE_BYTES) -> bytes:
 
 
 def whole(descriptor: int, limit: int) -> bytes:
-    """The same of a file that was opened just now: the kernel gives a table out piece by piece. Raises OSError."""
+    """The same for a file just opened: the kernel returns a table piece by piece. Raises OSError."""
     found = data = os.read(descriptor, limit)
     while len(data) >= LAST_BYTES and len(found) < limit:
         data = os.read(descriptor, limit - len(found))
@@ -43,7 +43,7 @@ def duration(seconds: float) -> str:
 
 
 def amount(rate: float) -> str:
-    """Bytes in a second, as people say it: "1 MB/s"."""
+    """Bytes a second, as people say it: "1 MB/s"."""
     for unit, size in (("GB/s", 1e9), ("MB/s", 1e6), ("kB/s", 1e3)):
         if rate >= size:
             return f"{rate / size:g} {unit}"

@@ -1,7 +1,7 @@
-"""The sense `traffic`: a download, an upload, or disks at work, with no GPU at work beside them.
+"""The sense `traffic`: a download, an upload, or disks at work while no GPU works.
 
-A rate counts once two looks in a row see it above its threshold and this machine's own idle level (`rates`), and not if it
-begins while the system looks after itself (`upkeep`) or the pre-stop hook saves work. Sources: proc_vmstat(5) (``pgpgin``, ``pgpgout`` in KiB, ``nr_dirtied`` in
+A rate counts once two looks in a row see it above its threshold and this machine's own idle level (`rates`), unless it
+begins during the system's own upkeep (`upkeep`) or while the pre-stop hook saves work. Sources: proc_vmstat(5) (``pgpgin``, ``pgpgout`` in KiB, ``nr_dirtied`` in
 pages: what was written and has not reached the disk yet).
 """
 
@@ -30,14 +30,15 @@ _WHAT = {
 }
 _KIB = 1024
 _VMSTAT_HEAD_BYTES = 3000
-"""For each piece of it the kernel sums up all counters of all processors; what is wanted stands in the first half of it."""
+"""Bytes of the file that are read: for each piece the kernel sums up the counters of all processors, and what is needed stands in
+the first half."""
 
 QUIET = Sight(seen="network and disks are quiet")
-"""Most looks."""
+"""What most looks show."""
 
 
 class _Rates(NamedTuple):
-    """Of one kind: over the whole time, and the lowest one of a part of it; None while unknown."""
+    """One kind of traffic: its rate over the whole time, and the lowest of its parts; None while unknown."""
 
     rate: float | None = None
     least: float | None = None
@@ -52,14 +53,14 @@ class Traffic:
         self._above = {"received": network, "sent": network, "read": disk, "written": disk, "fabric": network}
         self._levels = {kind: Level(above, self._quiet_for) for kind, above in self._above.items()}
         self._words = {kind: self._words_of(kind) for kind in _WHAT}
-        self._names: dict[str, tuple[str, str]] = {}  # of what counts: who, and of which user
+        self._names: dict[str, tuple[str, str]] = {}  # by kind that counts: the process, and its user
         self._culprit = Culprit(place, Users(place))
         self._interfaces, self._fabric = Interfaces(place), Fabric(place, network)
         self._proc, self._page = place.proc, os.sysconf("SC_PAGE_SIZE")
         self._vmstat = FirstReadable(f"{place.proc}/vmstat", limit=_VMSTAT_HEAD_BYTES)
         self._read, self._dirty, self._out = Counter(), Counter(), Counter()
         self._cards: dict[str, tuple[Counter, Counter]] = {}  # by interface: received and sent
-        self._numbers: list[int] = []  # that were read last, as `still` wants them
+        self._numbers: list[int] = []  # the last readings, in the order of `Still`
         self._upkeep = Upkeep(settings["ignore"], place)
         self._looked = float("-inf")
         self._unknown = NOT_YET
@@ -79,7 +80,7 @@ class Traffic:
         return Sight(tuple(active), self._unknown, QUIET.seen) if active or self._unknown else QUIET
 
     def _is_still(self, moment: Moment, processes: Processes) -> bool:
-        """Whether nothing moves, as at the look before; then no more is done."""
+        """Whether nothing moves, as at the look before, so that the look is over."""
         now = moment.boot
         if not self._resting or now >= self._fabric.due_at or moment.saving or self._upkeep.runs(processes, now):
             return False
@@ -93,7 +94,7 @@ class Traffic:
         return True
 
     def between(self, now: Moment) -> None:
-        """Read the counters half-way to the next look, so that a burst which lies in two looks is known as one."""
+        """Read the counters half-way to the next look, so that a burst that falls into two looks is recognised."""
         self.wakes = float("inf")
         try:
             moved = self._interfaces.read()
@@ -198,7 +199,7 @@ class Traffic:
 
 
 def _sum(rates: list[float | None]) -> float | None:
-    """All that is known of them, None while nothing is known of any."""
+    """The sum of those that are known; None if none is."""
     known = [rate for rate in rates if rate is not None]
     return sum(known) if known or not rates else None
 

@@ -1,7 +1,7 @@
-"""Whether the system looks after itself just now: updates, rotation of logs, indexes. That is nobody's work.
+"""Whether the system is busy with its own upkeep: updates, rotation of logs, indexes. That is nobody's work.
 
-What such programs move cannot be told from a download by its amount, so by their names: those of root, and none that is always
-there. For an hour at most: whatever takes longer may be anything.
+The amount that such programs move looks like a download, so they are known by name: programs of root, and none that is always
+there. They are ignored for an hour at most: what takes longer may be anything.
 """
 
 import os
@@ -15,7 +15,7 @@ PROGRAMS = (
     "updatedb.plocat", "updatedb.mlocat", "mandb", "fstrim", "e2scrub", "xfs_scrub", "debsums", "aide", "aideinit", "clamscan",
     "freshclam", "rkhunter", "chkrootkit", "lynis", "fwupdmgr",
 )  # fmt: skip
-"""Names as the kernel cuts them. Not those that a person or a script starts to set a machine up: apt-get, dnf, dpkg."""
+"""Names as the kernel cuts them; without those that a person or a script runs to set up a machine: apt-get, dnf, dpkg."""
 
 ROOT = 0
 LONGEST = 3600.0
@@ -31,7 +31,7 @@ class Upkeep:
         self._running: list[Process] = []
 
     def runs(self, processes: Processes, now: float) -> bool:
-        """Whether one runs that has not done so for long."""
+        """Whether one runs that began less than an hour ago."""
         if processes.edition != self._edition:
             self._edition = processes.edition
             own = [process for process in processes.named(*PROGRAMS) if process.uid == ROOT]

@@ -1,4 +1,4 @@
-"""Names of users, without asking a directory service: that may take long, and this process must never wait."""
+"""Names of users, without asking a directory service, which may take long: this process must never wait."""
 
 from costguard.readers.host.sense import SensePaths
 from costguard.readers.host.text import read
