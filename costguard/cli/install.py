@@ -114,17 +114,13 @@ def uninstall(*, dry_run: bool, purge: bool, root: str) -> None:
     root = root.rstrip("/")
     _require_root(dry_run=dry_run, root=root)
     before = Manifest.read(root)
-    if not before.pieces and not dry_run and installation.remove_partial(root, before):
-        click.echo("An installation was interrupted before it had written anything; nothing of it is left.")
-        return
     if not before.pieces:
-        hint = (
-            "a unit that was copied by hand is removed by hand: `sudo systemctl disable --now costguard`, then its file"
-        )
-        raise CostguardError("`costguard install` has installed nothing here", hint, REFUSED)
+        _end_partial(root, before, dry_run=dry_run)
+        return
     gone = dict(installation.leftovers(root, before, purge=purge))
-    ours = (*STATE, DROPPED_IN)
-    folders = [path for path in ours if os.path.isdir(root + path) and (purge or path.startswith("/run/"))]
+    folders = [
+        path for path in (*STATE, DROPPED_IN) if os.path.isdir(root + path) and (purge or path.startswith("/run/"))
+    ]
     for path, goes in gone.items():
         click.echo(f"{'remove ' if goes else 'keep   '} {root}{path}{'' if goes else '  (changed since)'}")
     for path in folders:
@@ -134,28 +130,45 @@ def uninstall(*, dry_run: bool, purge: bool, root: str) -> None:
         return
     if not root and _systemd():
         _systemctl("stop", NAME)
+    _remove(root, before, gone, folders, purge=purge)
+    if not root and _systemd():
+        _systemctl("daemon-reload")
+        _systemctl("reset-failed", NAME)
+    left = _left(root, [path for path, goes in gone.items() if not goes])
+    click.echo(
+        f"Left: {', '.join(left)}; `sudo rm -r` removes them."
+        if left
+        else "Nothing of it is left but costguard itself."
+    )
+
+
+def _end_partial(root: str, before: Manifest, *, dry_run: bool) -> None:
+    """Take back an installation that was interrupted before its first file. Raises CostguardError where there is none."""
+    if dry_run or not installation.remove_partial(root, before):
+        hint = (
+            "a unit that was copied by hand is removed by hand: `sudo systemctl disable --now costguard`, then its file"
+        )
+        raise CostguardError("`costguard install` has installed nothing here", hint, REFUSED)
+    click.echo("An installation was interrupted before it had written anything; nothing of it is left.")
+
+
+def _remove(root: str, before: Manifest, gone: Mapping[str, bool], folders: Sequence[str], *, purge: bool) -> None:
+    """Remove what goes, and last of all the record of what was installed, so that an interruption can be made good."""
     for path, goes in gone.items():
         if goes:
             installation.remove(root, path)
     installation.remove_partial(root, before)
     for path in folders:
         shutil.rmtree(root + path, ignore_errors=True)
-    installation.remove_folders(root, before, purge=False)  # but for that of the record, which goes last
+    installation.remove_folders(root, before, purge=False)
     installation.remove(root, MANIFEST)
     installation.remove_folders(root, before, purge=purge)
-    if not root and _systemd():
-        _systemctl("daemon-reload")
-        _systemctl("reset-failed", NAME)
-    left = [path for path, goes in gone.items() if not goes]
-    left += [
-        f"{ETC}/{name}" for name in names_in(root + ETC) if f"{ETC}/{name}" not in left
-    ]  # the owner's: addresses, tokens
-    left += [path for path in (*STATE, DROP_INS) if os.path.isdir(root + path)]
-    click.echo(
-        f"Left: {', '.join(left)}; `sudo rm -r` removes them."
-        if left
-        else "Nothing of it is left but costguard itself."
-    )
+
+
+def _left(root: str, changed: Sequence[str]) -> list[str]:
+    """What stays: files that were changed since, and those of the owner, such as addresses and tokens."""
+    owned = [f"{ETC}/{name}" for name in names_in(root + ETC) if f"{ETC}/{name}" not in changed]
+    return [*changed, *owned, *(path for path in (*STATE, DROP_INS) if os.path.isdir(root + path))]
 
 
 def _again(verb: str, root: str, switches: Mapping[str, bool], credentials: Sequence[str] = ()) -> str:
