@@ -22,8 +22,8 @@ TAGS_SECONDS = 10.0
 RECORD_SECONDS, RESULT_SECONDS = 20.0, 15.0
 """For the record of an incident to leave the machine before the worker is ready, and for that of its outcome."""
 
-WAITING_SECONDS, DELIVERY_SECONDS, CONFIRM_SECONDS = 16.0, 25.0, 100.0
-"""For a message to wait until it may leave, after a fleet's others and its own story's; to be delivered; for the question what became of an attempt."""
+WAITING_SECONDS, DELIVERY_SECONDS, CONFIRM_SECONDS = 22.0, 25.0, 100.0
+"""For a message to wait until it may leave, after a fleet's others, its own story's, and its picture; to be delivered; for the question what became of an attempt."""
 
 ACTION_SECONDS, ACTION_LONGEST_SECONDS = 60.0, 3600.0
 HOOK_SECONDS, HOOK_LONGEST_SECONDS = 60.0, 180.0

@@ -33,9 +33,9 @@ LOCAL_CHANNELS = {
 """Each channel of this machine, and its module, whose function ``deliver`` is a `Deliver`."""
 
 OWN_SHARE = 0.75
-"""The share of its time that a channel may plan with; the rest is slack for a busy machine, before it is interrupted."""
+"""The share of its time that a channel of this machine may plan with; the rest is slack for a busy machine, before it is interrupted."""
 
-STORED_SHARE = 0.6
+STORED_SHARE = 0.4
 """The share of what is left of the time that the cloud's store may take; the rest is for the message."""
 
 
@@ -77,7 +77,7 @@ def deliver(one: Delivery, channels: Sequence[str]) -> DeliveryResult:
     if not beyond:
         return _here(one, here, end)
     with ThreadPoolExecutor(1) as pool:
-        sending = pool.submit(_beyond, one, beyond, end - one.seconds * (1.0 - OWN_SHARE))
+        sending = pool.submit(_beyond, one, beyond, end)
         return _together(_here(one, here, end), sending.result())
 
 

@@ -342,7 +342,7 @@ def deliver(
     record: DeliveryRecord | None = None,
     since: float = 0.0,
 ) -> dict[str, list[Sent]]:
-    """Send to every address of every channel at the same time; what had come of each by ``end``, or as much later as it waited for its turn.
+    """Send to every address of every channel at the same time; what had come of each by ``end``, or as much later as it waited for its turn, or its picture.
 
     ``draw`` gives the picture for those that take one; nobody else waits for it. Who stands in ``record`` is not asked again, and
     who takes the message is written there. ``since``: when it could leave, on the boot clock. Once it is
@@ -367,7 +367,9 @@ def deliver(
             else:
                 sending.begin(key, url, plugin)
     if draw is not None and pictured:
+        begun = time.monotonic()
         picture = draw(end)
+        sending.begin_later(time.monotonic() - begun)
         note = f"without its picture: {picture.why}" if picture.why else ""
         for key, url, plugin in pictured:
             sending.begin(key, url, plugin, picture.data, note)
@@ -401,20 +403,26 @@ class _Sending:
         self._record.due(*key)
         self._late[key] = _late(plugin)._replace(trouble=NO_TIME, hint="")
 
+    def begin_later(self, seconds: float) -> None:
+        """Whoever is asked from now on waited for a picture, and has all of the time for its answer."""
+        since, end = self._times
+        self._times = (since, end + seconds)
+
     def begin(self, key: _Key, url: str, plugin: Plugin | None, picture: bytes = b"", note: str = "") -> None:
         """Ask an address, once it is its turn."""
-        thread = threading.Thread(target=self._send, args=(key, url, plugin, picture, note), daemon=True)
+        send = functools.partial(self._send, key, url, plugin, picture, note, self._times)
+        thread = threading.Thread(target=send, daemon=True)
         self._threads.append(thread)
         thread.start()
 
-    def _send(self, key: _Key, url: str, plugin: Plugin | None, picture: bytes, note: str) -> None:
+    def _send(
+        self, key: _Key, url: str, plugin: Plugin | None, picture: bytes, note: str, times: tuple[float, float]
+    ) -> None:
         exchange.asking = functools.partial(self._asking, key, plugin)
         exchange.refused = functools.partial(self._record.not_taken, *key)
         exchange.retry_after = RetryAfter(self._record.runtime, *key)
         exchange.overtaken = self._overtaken
-        sent = _in_turn(
-            self._record, key, self._times, lambda until: _one(self._message, url, plugin, until, picture, note)
-        )
+        sent = _in_turn(self._record, key, times, lambda until: _one(self._message, url, plugin, until, picture, note))
         if sent is None:
             del self._late[key]
         else:

@@ -219,6 +219,20 @@ def test_the_answer_has_all_of_the_time(left: float) -> None:
     assert read == left
 
 
+@pytest.mark.thorough
+def test_a_service_that_is_as_slow_as_a_message_has_time_has_taken_it(tmp_path: Path) -> None:
+    """Else it gets the message again and again, and whoever has it counts as not told."""
+
+    def discord(_asked: Asked, _before: int) -> Answer:
+        time.sleep(11.4)
+        return Answer(204)
+
+    with Services(tmp_path, {"discord.com": discord}) as services:
+        told, _ = tell(tmp_path, {"discord": DISCORD}, services.environment, seconds=16.0)
+        assert told["reached"] == {"discord": "Discord"}
+        assert len(services.asked) == 1
+
+
 def test_what_was_not_sent_for_want_of_time_is_no_fault_of_the_service(tmp_path: Path) -> None:
     """It asked for nothing."""
     with Services(tmp_path, {"discord.com": lambda _asked, _before: Answer(204)}) as services:

@@ -361,6 +361,22 @@ def test_a_picture_that_is_late_costs_two_seconds_and_no_message(
     assert [request.picture for request in services.asked] == [False, False]
 
 
+@pytest.mark.thorough
+def test_the_wait_for_a_picture_takes_nothing_of_the_time_for_an_answer(
+    tmp_path: Path, services: Services, history: Path
+) -> None:
+    """A slow service that waited for it has the message all the same."""
+
+    def slow(_request: Request) -> tuple[int, dict[str, Any]]:
+        time.sleep(11.0)
+        return 200, {}
+
+    services.answer = slow
+    found = tell(tmp_path, history, hanging(tmp_path), f"json://{services.at}/{CANARY}", deadline=16.0)
+    assert found == {"reached": "JSON (without its picture: it was not drawn in time)", "failed": ""}
+    assert len(services.asked) == 1
+
+
 MISSING = "raise ModuleNotFoundError(\"No module named 'matplotlib'\", name='matplotlib')"
 
 
