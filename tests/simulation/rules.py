@@ -41,6 +41,9 @@ CONFIGURED = 900.0
 LONG_COUNTDOWN, REMINDERS = 1200.0, 2
 """Seconds from which on people are reminded of a countdown, and how often."""
 
+UNWRITTEN = 120.0
+"""Seconds since the last save of a guard that sees nothing new, and a look more: what its kill may lose."""
+
 REST = 300.0
 """Seconds of quiet before a deadline that has passed goes by it."""
 
@@ -157,7 +160,13 @@ def _rested(judge: "Judge", gpu: int, at: float, rest: float) -> None:
         if fresh and waited < law.window - 2 * law.interval:
             judge.breaks(f"a deadline goes by a GPU that was not read in {waited:.0f} s")
         return
-    if at - seen < law.window - 1.0 and sights.worked_before(law, (gpu,), seen - 1.0, seen + 6.0) > seen - 1.0:
+    unwritten = (
+        UNWRITTEN + law.interval if seen < judge.guard_at else 0.0
+    )  # the GPU may be lost before the next guard reads it
+    if (
+        at - seen < law.window - 1.0 - unwritten
+        and sights.worked_before(law, (gpu,), seen - 1.0, seen + 6.0) > seen - 1.0
+    ):
         judge.breaks("a deadline stops work")
     readable = sights.looks[-1].at > at - BLINK and sights.known_from(gpu, law, at, at - rest) <= at - rest
     if readable and at - rest + 2 * law.interval < at:
