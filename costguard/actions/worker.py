@@ -128,7 +128,7 @@ def confirm(action: Action[Any], context: Context) -> None:
 
 
 def save(_: Action[Any], context: Context) -> None:
-    """Run the pre-stop hook: the cloud has announced that it takes the machine away."""
+    """Run the program of a step beside the guard, `pre_stop` where the cloud has announced that it takes the machine away."""
     if context.live:
         say(ActionAnswer(outcome=hook.run(context, context.attempt, context.deadline)))
     else:

@@ -5,8 +5,9 @@ that were known) goes into its next job, and into the saved state.
 """
 
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from costguard.agent import decode
 from costguard.agent.reader import HANDOVER, NOT_YET, ReaderProcess, StreamPlan
@@ -16,6 +17,7 @@ from costguard.engine.rules import Rules
 from costguard.engine.state import State
 from costguard.engine.tracks import is_busy
 from costguard.host.ports import ChildHost, Report
+from costguard.process.wire import MalformedError, build, plain
 from costguard.readers.nvml.job import NvmlJob
 
 if TYPE_CHECKING:
@@ -46,6 +48,14 @@ SIGNS_KEPT = 16  # more kinds than there are
 _NONE = object(), Observation((), ())
 
 
+class ToldFinding(NamedTuple):
+    """That people heard of a finding about a GPU, and when, in seconds since boot."""
+
+    gpu: str
+    code: str
+    at: float
+
+
 class GpuSide:
     """One reader of GPUs and its answers. ``report`` gets the subject *nvml*."""
 
@@ -58,11 +68,13 @@ class GpuSide:
         report: Report,
         *,
         detached: bool,
+        told: object = None,
     ) -> None:
+        """``told``: what `findings_told` of an earlier guard of this boot was."""
         self._host, self._report = host, report
         self._known = state.gpus
         self._devices = {device.key: device for device in state.core.selection.devices}
-        self._told_at: dict[tuple[str, str], float] = {}  # when a finding of a GPU was told
+        self._told_at = dict(_read_told(told))  # when a finding of a GPU was told
         self._gathered_since: dict[str, float] = {}  # findings that are about to be told, by their code
         self.findings_by_gpu: dict[str, tuple[str, str]] = {}
         """The finding about each GPU that has one now: its code and text."""
@@ -270,6 +282,11 @@ class GpuSide:
         texts = {code: "; ".join(list(dict.fromkeys(fresh[code].values()))[:TEXTS_TOLD]) for code in ready}
         return [Finding(now, tuple(fresh[code]), code, text) for code, text in texts.items()]
 
+    @property
+    def findings_told(self) -> object:
+        """When each finding was told last, for the next guard; None for none."""
+        return [plain(ToldFinding(gpu, code, at)) for (gpu, code), at in self._told_at.items()] or None
+
     def _concerns(self, gpu: str) -> bool:
         return gpu in self._known and (self.task is None or gpu in (self.task.keys or ()))
 
@@ -277,6 +294,13 @@ class GpuSide:
         """The same in a few words, for beside a reading."""
         code = self.findings_by_gpu.get(gpu, ("", ""))[0]
         return NOTES.get(code, code.replace("_", " "))
+
+
+def _read_told(kept: object) -> Iterator[tuple[tuple[str, str], float]]:
+    for one in kept if isinstance(kept, list) else ():
+        with suppress(MalformedError):
+            told = build(ToldFinding, one)
+            yield (told.gpu, told.code), told.at
 
 
 def _both(now: Reading, before: Known) -> Known:

@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 from costguard.actions.base import Context, HookStep
@@ -10,7 +9,7 @@ from costguard.actions.job import ActionAnswer
 from costguard.agent.circumstances import Circumstances
 from costguard.agent.task import NOT_IN_TIME, Part, TaskError
 from costguard.engine import time_limits
-from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, WATCHING, Core
+from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, WATCHING, Core, Incident
 from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
 from costguard.process.wire import MalformedError, build, plain
 
@@ -20,6 +19,11 @@ STEPS: tuple[HookStep, ...] = ("armed", "warning", "cancelled", "undo", "post_bo
 WAITING_LIMIT = 8
 """Steps that wait; with more the oldest is left out."""
 
+TAKES_BACK: tuple[HookStep, ...] = ("cancelled", "undo")
+"""They run by the settings under which their countdown began, also where the machine has become a dry run since."""
+
+NOTICE = "notice"
+"""Name of the cloud's announcement among what has begun: there is one at most."""
 
 STILL_DRAINED = (
     "what pre_stop drained may still be drained; undo it by hand (`costguard history` shows the hook's output)"
@@ -28,14 +32,25 @@ STILL_DRAINED = (
 
 
 class Occasion(NamedTuple):
-    """A step that was reached, and what belongs to it. ``name`` makes it run at most once. ``again``: its process was lost once."""
+    """A step that was reached, and what belongs to it. ``name`` makes it run at most once. ``again``: its process was lost once.
+
+    ``hooks``: the section of the configuration by which it runs.
+    """
 
     step: HookStep
     name: str
+    hooks: Mapping[str, Any] = {}
     incident: str = ""
     reason: str = ""
     given: Circumstances = Circumstances()
     again: bool = False
+
+
+class KeptHooks(NamedTuple):
+    """What the next guard goes on with. ``begun``: the settings under which an open countdown or notice began, by its name."""
+
+    left: tuple[Occasion, ...] = ()
+    begun: Mapping[str, Mapping[str, Any]] = {}
 
 
 Record = Callable[[Occasion, str, str], None]
@@ -52,61 +67,92 @@ class HookRunner(Part[ActionAnswer]):
         report: Report,
         record: Record,
         tell: Callable[[str, str], None],
+        core: Core,
         kept: object = None,
     ) -> None:
-        """``tell`` says something to people, once under each name. ``kept``: what an earlier guard of this boot had to run, each once for its occasion."""
+        """``tell`` says something to people, once under each name. ``core``: what the guard begins with.
+
+        ``kept``: what an earlier guard of this boot had to run, each once for its occasion.
+        """
         super().__init__(host, "act", ActionAnswer, report)
         self._record, self._tell = record, tell
         self._waiting: deque[Occasion] = deque(maxlen=WAITING_LIMIT)
         self._running: Occasion | None = None
+        self._begun: dict[str, Mapping[str, Any]] = {}
         self.adopt(config)
-        for one in kept if isinstance(kept, list) else ():
-            with suppress(MalformedError, ValueError, TypeError):
-                self._add(build(Occasion, one))
+        try:
+            left, begun = build(KeptHooks, kept)
+        except MalformedError:
+            self._keep_begun(None, core)  # lost: the best guess is this configuration
+        else:
+            self._begun = dict(begun)
+            for one in left:
+                self._add(one)
 
     def adopt(self, config: Mapping[str, Any]) -> None:
-        """Work under this configuration."""
+        """Work under this configuration; what began under the one before is taken back by that one."""
         self._config = config
-        self._settings: Mapping[str, Any] = config.get("hooks") or {}
-        self._live = config["policy"]["mode"] == "live"
+        live = config["policy"]["mode"] == "live"
+        self._settings: Mapping[str, Any] = (config.get("hooks") or {}) if live else {}
 
     @property
     def kept(self) -> object:
-        """What runs and what waits, for the next guard; None for nothing."""
-        left = [plain(one) for one in (self._running, *self._waiting) if one is not None]
-        return left or None
+        """What runs, what waits and what may have to be taken back, for the next guard."""
+        left = tuple(one for one in (self._running, *self._waiting) if one is not None)
+        return plain(KeptHooks(left, self._begun))
 
     def booted(self, boot_id: str, given: Circumstances) -> None:
         """The guard begins: in a boot that no guard has seen, as far as is remembered in it."""
-        self._add(Occasion("post_boot", boot_id, given=given))
+        self._add(Occasion("post_boot", boot_id, self._settings, given=given))
 
     def note(self, before: Core, core: Core, circumstances: Callable[[], Circumstances]) -> None:
         """See which steps a change of the engine's state has reached."""
-        if not self._live or not any(self._settings.get(step) for step in STEPS):
+        if not self._begun and not any(self._settings.get(step) for step in STEPS):
             return
-        incident, earlier, given = core.incident, before.incident, circumstances()
+        given = circumstances()
         if before.signals.armed_at is None and core.signals.armed_at is not None:
-            self._add(Occasion("armed", core.boot_id, given=given))
-        another = incident is not None and (earlier is None or earlier.id != incident.id)
-        replaced = another and before.phase == WARNING  # the next countdown may begin in the same step
-        cancelled = before.phase == WARNING and (core.phase == WATCHING or replaced)
-        if cancelled and earlier is not None:
-            self._add(Occasion("cancelled", earlier.id, earlier.id, earlier.reason, given))
-            self._add(Occasion("undo", earlier.id, earlier.id, earlier.reason, given))
-        if core.phase == WARNING and incident is not None and another:
-            self._add(Occasion("warning", incident.id, incident.id, incident.reason, given))
-        if before.notice.due is not None and core.notice.due is None and self._settings.get("pre_stop"):
-            self._add(Occasion("undo", f"notice-{before.notice.due:.0f}", reason="interruption", given=given))
-        if earlier is None or core.phase == before.phase:
+            self._add(Occasion("armed", core.boot_id, self._settings, given=given))
+        if before.notice.due is not None and core.notice.due is None:
+            self._add(self._undo_of_notice(before.notice.due, given))
+        if before.incident is not None:
+            self._note_end(before.incident, before, core, given)
+        if core.incident is not None and core.phase == WARNING and _another(before, core):
+            self._add(_of("warning", core.incident, self._settings, given))
+        self._keep_begun(before, core)
+
+    def _undo_of_notice(self, due: float, given: Circumstances) -> Occasion:
+        hooks = self._begun.get(NOTICE, {})
+        hooks = hooks if hooks.get("pre_stop") else {}
+        return Occasion("undo", f"notice-{due:.0f}", hooks, reason="interruption", given=given)
+
+    def _note_end(self, earlier: Incident, before: Core, core: Core, given: Circumstances) -> None:
+        """Take back what the countdown, or the action, of this incident did not bring to its end."""
+        hooks = self._begun.get(earlier.id, {})
+        replaced = _another(before, core)  # the next countdown may begin in the same step
+        if before.phase == WARNING and (core.phase == WATCHING or replaced):
+            for step in TAKES_BACK:
+                self._add(_of(step, earlier, hooks, given))
+        elif core.phase == before.phase:
             return
-        if before.phase in {ACTING, CONFIRMING} and core.phase == WATCHING and core.fresh_start == "resume":
-            self._add(Occasion("post_boot", earlier.id, earlier.id, earlier.reason, given))
-        stays = core.phase == FAILED or (core.phase == DONE and core.ending.done in {"cannot", "unknown"})
-        if stays and not cancelled:
-            self._add(Occasion("undo", earlier.id, earlier.id, earlier.reason, given))
+        elif before.phase in {ACTING, CONFIRMING} and core.phase == WATCHING and core.fresh_start == "resume":
+            self._add(_of("post_boot", earlier, self._settings, given))
+        elif core.phase == FAILED or (core.phase == DONE and core.ending.done in {"cannot", "unknown"}):
+            self._add(_of("undo", earlier, hooks, given))
+
+    def _keep_begun(self, before: Core | None, core: Core) -> None:
+        """Keep the settings of what is open, each as it was when that began."""
+        open_now = {}
+        if core.notice.due is not None:
+            open_now[NOTICE] = (
+                self._settings if before is None or before.notice.due is None else self._begun.get(NOTICE, {})
+            )
+        if core.incident is not None:
+            known = self._begun.get(core.incident.id, {})
+            open_now[core.incident.id] = self._settings if before is None or _another(before, core) else known
+        self._begun = {name: hooks for name, hooks in open_now.items() if any(hooks.get(step) for step in TAKES_BACK)}
 
     def _add(self, occasion: Occasion) -> None:
-        if self._live and self._settings.get(occasion.step):
+        if occasion.hooks.get(occasion.step) and (self._settings or occasion.step in TAKES_BACK):
             self._waiting.append(occasion)
 
     @property
@@ -121,10 +167,10 @@ class HookRunner(Part[ActionAnswer]):
         if not self._waiting or self._task.running:
             return
         self._running = one = self._waiting.popleft()
-        within = float(self._settings.get("timeout") or time_limits.HOOK_SECONDS)
+        within = float(one.hooks.get("timeout") or time_limits.HOOK_SECONDS)
         job = Context.of(self._config, str(self._config["policy"]["kill_action"]))._replace(
             **{**one.given._asdict(), "reason": one.reason}, job="hook", step=one.step, attempt=one.name, incident=one.incident,
-            deadline=within,
+            hook=one.hooks, mode="live", deadline=within,
         )  # fmt: skip
         try:
             self._task.start(job, now.boot + time_limits.save(within).killed)
@@ -161,3 +207,11 @@ class HookRunner(Part[ActionAnswer]):
         self._report(f"hooks.{one.step}", f"hooks.{one.step}: {detail}" if status == "failed" else None)
         if one.step == "undo" and status == "failed" and for_good:
             self._tell(f"undo-{one.name}", f"the machine goes on, but {detail}: {STILL_DRAINED}")
+
+
+def _of(step: HookStep, incident: Incident, hooks: Mapping[str, Any], given: Circumstances) -> Occasion:
+    return Occasion(step, incident.id, hooks, incident.id, incident.reason, given)
+
+
+def _another(before: Core, core: Core) -> bool:
+    return core.incident is not None and (before.incident is None or before.incident.id != core.incident.id)

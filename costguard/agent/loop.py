@@ -146,9 +146,17 @@ class Loop:
         self._fresh_starts = deque(Began(now.boot, why, saved.proven) for why in saved.again)
         self._last = Step(saved.state, (), Sentence(saved.state, rules_of(self.policy), now.wall))
         self.gpu_side = GpuSide(
-            host, config, saved.state, saved.handover, self.journal.trouble, detached=saved.detached
+            host,
+            config,
+            saved.state,
+            saved.handover,
+            self.journal.trouble,
+            detached=saved.detached,
+            told=saved.findings,
         )
-        self.hooks = HookRunner(host, config, self.journal.trouble, self.history.hook, self._remark, saved.hooks)
+        self.hooks = HookRunner(
+            host, config, self.journal.trouble, self.history.hook, self._remark, saved.state.core, saved.hooks
+        )
         if not saved.again:
             self.hooks.booted(boot.boot_id, Circumstances(instance=boot.instance))
 
@@ -428,6 +436,7 @@ class Loop:
             self.cloud.memory,
             self.workers.kept,
             self.hooks.kept,
+            self.gpu_side.findings_told,
         )
 
     def _start(self, effect: Effect) -> None:

@@ -46,7 +46,7 @@ class Restored(NamedTuple):
     """What an earlier process left. ``again`` are the reasons for which the engine begins again, in this order.
 
     ``proven``: the basis of its plans is unchanged. ``messages``: what `Workers.kept` was. ``hooks``: the owner's programs that
-    were still to run.
+    were still to run. ``findings``: what `GpuSide.findings_told` was.
     """
 
     state: State
@@ -56,6 +56,7 @@ class Restored(NamedTuple):
     proven: bool = True
     messages: object = None
     hooks: object = None
+    findings: object = None
 
 
 class Readers(NamedTuple):
@@ -66,6 +67,7 @@ class Readers(NamedTuple):
     tags: dict[str, Any]  # `CloudSide.memory`
     messages: object = None  # `Workers.kept`
     hooks: object = None  # `HookRunner.kept`
+    findings: object = None  # `GpuSide.findings_told`
 
 
 def plan_basis(config: Mapping[str, Any]) -> int:
@@ -131,7 +133,7 @@ class Memory:
                     state = state._replace(core=state.core._replace(fresh_start="reload"))
                 handover = {name: saved.get(name) for name in HANDOVER}
                 detached, messages, hooks = saved.get("detached") is True, saved.get("told"), saved.get("hooks")
-                return Restored(state, handover, detached, again, proven, messages, hooks)
+                return Restored(state, handover, detached, again, proven, messages, hooks, saved.get("found"))
             except UNUSABLE as error:
                 self._host.say(f"<3>the saved state is unusable ({error}); starting without it")
         lost = boot.lost or boot.state is not None
@@ -211,7 +213,7 @@ class Memory:
         self._learnt = readers.handover.get("learnt")
         self._order += 1
         handover = {**readers.handover, "detached": readers.detached, "tags": readers.tags}
-        handover |= {"told": readers.messages, "hooks": readers.hooks}
+        handover |= {"told": readers.messages, "hooks": readers.hooks, "found": readers.findings}
         beside = _encode({**handover, "order": self._order})[:-1]
         # in a tick that changes nothing only the time is new
         failure = self._host.save(f'{beside},{text},"at":{state.at!r}}}}}'.encode())

@@ -51,9 +51,6 @@ WRITTEN = 700.0
 HEEDED = AFTERWARDS / 2
 """Seconds for which the guard certainly keeps still after the moment that was announced."""
 
-WAITS_ITS_TURN = 300.0
-"""Seconds for which the program of a step may wait for others, under the configuration in which it was reached."""
-
 ASKED_FOR = 7200.0
 """Seconds for which the guard may ask what became of a request."""
 
@@ -923,6 +920,7 @@ class Judge(Watch):
     def _works(self, job: dict[str, Any]) -> None:
         action = job["action"]
         self.incidents.works(job)
+        self.steps.heard(job.get("incident"))
         if job["job"] == "plan":
             self.dues.checks(action)
         elif job["job"] == "confirm":
@@ -935,11 +933,8 @@ class Judge(Watch):
             self.prepared[job["incident"], action] += 1
         if self._catches_up():
             return
-        if (
-            job["job"] == "hook" and job["mode"] != "live" and self.at - self.ruled_at > WAITS_ITS_TURN
-        ):  # else it refuses
-            raise Violation("a dry run runs a hook")
-        if job["mode"] != self.story.ruled["policy"]["mode"]:
+        ruled = self.steps.ruled(job) if job["job"] == "hook" else self.story.ruled
+        if job["mode"] != ruled["policy"]["mode"]:
             raise Violation(f"a worker is started for {job['mode']} under another policy")
         if job["job"] in {"plan", "act"}:
             if action not in self.law.actions:

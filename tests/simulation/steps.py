@@ -8,8 +8,15 @@ if TYPE_CHECKING:
 SOON = 300.0
 """Seconds after its step in which a program has begun: others may run before it."""
 
+WAITS_ITS_TURN = 300.0
+"""Seconds for which the program of a step may wait for others, under the configuration in which it was reached."""
+
 TWICE = frozenset(("undo", "pre_stop"))
 """Run once more where an end of the guard cut them off."""
+
+
+TAKES_BACK = frozenset(("cancelled", "undo"))
+"""Run by the configuration under which the countdown began, whatever the guard works under since."""
 
 
 class Steps:
@@ -19,6 +26,26 @@ class Steps:
         self._judge = judge
         self._ran: dict[tuple[str, str], float] = {}  # step and incident, and when its program began last
         self._due: dict[tuple[str, str], float] = {}
+        self._under: dict[str, dict[str, Any]] = {}  # the configuration under which an incident was first heard of
+
+    def heard(self, incident: str | None) -> None:
+        """A worker is started for this incident, or people hear of it."""
+        if incident:
+            self._under.setdefault(incident, self._judge.story.ruled)
+
+    def ruled(self, job: dict[str, Any]) -> dict[str, Any]:
+        """The configuration by which this program must run; one that does not breaks a rule."""
+        judge = self._judge
+        ruled = self._ruled(job["step"], job.get("incident", ""))
+        if job["mode"] != "live" and judge.at - judge.ruled_at > WAITS_ITS_TURN:  # else it refuses
+            judge.breaks("a dry run runs a hook")
+        if job.get("hook", {}) != ruled.get("hooks", {}):
+            judge.breaks(f"the program of {job['step']} runs by settings of another configuration")
+        return ruled
+
+    def _ruled(self, step: str, incident: str) -> dict[str, Any]:
+        ruled: dict[str, Any] = self._judge.story.ruled
+        return self._under.get(incident, ruled) if step in TAKES_BACK else ruled
 
     def disturbed(self) -> None:
         """The guard may have lost what it had to run."""
@@ -27,8 +54,10 @@ class Steps:
     def told(self, kind: str, facts: dict[str, Any]) -> None:
         """A step is reached when people hear of it."""
         judge, incident = self._judge, facts.get("incident")
-        hooks = judge.story.ruled.get("hooks") or {}
-        if incident is None or not judge.law.live or facts.get("told_again"):
+        self.heard(incident)
+        ruled = self._ruled("cancelled", incident or "")
+        hooks = ruled.get("hooks") or {}
+        if incident is None or ruled["policy"]["mode"] != "live" or facts.get("told_again"):
             return
         if kind == "warning" and hooks.get("warning"):
             self._owes("warning", incident)
@@ -53,6 +82,8 @@ class Steps:
         self._ran[step, incident] = judge.at
         self._due.pop((step, incident), None)
         if not incident:
+            if step == "pre_stop":  # the cloud announces an end
+                self._under[incident] = judge.story.ruled
             return
         if before is not None and step not in TWICE and judge.guard_at < before and not judge.unsaved:
             judge.breaks(f"the program of {step} runs again for {incident}")

@@ -1,14 +1,16 @@
 """What a reader found out about a GPU: told, at most daily, and nothing else."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 
+from costguard.agent.gpu_side import GpuSide
 from costguard.agent.loop import Loop
 from costguard.cli.status_view import findings
 from costguard.engine import Finding, Policy, initial, step
 from costguard.engine.effects import Tell
-from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
+from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, World, effective
 
 
 class Strange(Faults):
@@ -43,6 +45,26 @@ def test_a_finding_is_told_once_a_day(hours: float, times: int) -> None:
     except SimOff:
         host.die()
     assert messages.told.count("finding") == times
+
+
+@pytest.mark.parametrize(("hours", "times"), [(3.0, 1), (30.0, 2)])
+def test_a_restart_of_the_guard_is_no_news_about_a_gpu(hours: float, times: int) -> None:
+    """A fleet that is upgraded would hear of each old finding again."""
+    messages = Messages()
+    world = World(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3)
+    for until in (1800.0, 3600.0, hours * 3600.0):
+        host = SimHost(world=world, until=until, watch=messages, faults=Strange("ghost"))
+        world.at(until - 20.0, partial(host.signal, "TERM"))
+        Loop(host, effective(interval=15.0), host.start()).run()
+    assert messages.told.count("finding") == times
+
+
+@pytest.mark.parametrize("kept", [7, [7], [{"gpu": "x"}], {"gpu": "x"}])
+def test_what_cannot_be_read_of_an_earlier_guard_is_told_anew(kept: object) -> None:
+    """A state of another version, or a damaged one."""
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3)
+    side = GpuSide(host, effective(), initial("boot", ""), {}, lambda *_: None, detached=True, told=kept)
+    assert side.findings_told is None
 
 
 class Spreading(Strange):

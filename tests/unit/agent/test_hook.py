@@ -6,7 +6,8 @@ import pytest
 
 from costguard.agent.hooks import HookRunner
 from costguard.agent.loop import Loop
-from costguard.engine import Notice
+from costguard.engine import Notice, initial
+from costguard.engine.window import NEVER
 from costguard.testing.simhost import (
     Faults,
     Machine,
@@ -254,9 +255,73 @@ def test_what_was_drained_comes_back_though_the_guard_does_not_live_to_see_it(en
     assert [job["step"] for _, job in world.saved] == ["cancelled", "undo"]
 
 
-@pytest.mark.parametrize("kept", [7, [7], [{"step": "evil", "name": "x"}], {"step": "undo"}, None])
+@pytest.mark.parametrize("kept", [7, [7], {"left": [{"step": "evil", "name": "x"}]}, {"begun": {"x": 7}}, {}, None])
 def test_what_cannot_be_read_runs_nothing(kept: object) -> None:
     """A state of another version, or a damaged one."""
     host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3)
     config = {**effective(mode="live"), "hooks": {step: ["/x"] for step in [*STEPS]}}
-    assert HookRunner(host, config, lambda *_: None, lambda *_: None, lambda *_: None, kept).kept is None
+    core = initial("boot", "").core
+    runner = HookRunner(host, config, lambda *_: None, lambda *_: None, lambda *_: None, core, kept)
+    assert runner.kept == {}
+    assert runner.deadline == NEVER
+
+
+CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
+    "the machine becomes a dry run": ("dry-run", {"cancelled": ["/x"], "undo": ["/y"]}),
+    "the section of hooks is removed": ("live", {}),
+    "both": ("dry-run", {}),
+    "another undo is named": ("live", {"cancelled": ["/other"], "undo": ["/other"]}),
+}
+
+
+@pytest.mark.parametrize("how", ["reload", "restart"])
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_countdown_is_taken_back_by_the_settings_under_which_it_began(change: str, how: str) -> None:
+    """Nobody else would: the new configuration does not know what was drained, and the machine would stay so."""
+    work = [Phase(300.0, 0.9), Phase(750.0, 0.0), Phase(9**9, 0.9)]
+    world = World(Machine(gpus=1, script=work), seed=4)
+    rules: dict[str, Any] = {"kill_duration": 600.0, "grace": 300.0, "boot_grace": 600.0, "arm_duration": 30.0}
+    times: dict[str, Any] = {"timeout": 60.0, "user": ""}
+
+    def config(mode: str, hooks: dict[str, Any]) -> dict[str, Any]:
+        return {**effective(mode=mode, **rules), "hooks": {**hooks, **times}}
+
+    began = config("live", {"cancelled": ["/x"], "undo": ["/y"]})
+    changed = config(*CHANGES[change])
+    world.configuration = changed
+    host = SimHost(world=world, until=1700.0)
+    world.at(1000.0, lambda: host.signal("HUP" if how == "reload" else "TERM"))
+    Loop(host, began, host.start()).run()
+    if how == "restart":
+        assert world.now < 1010.0
+        host = SimHost(world=world, until=world.now + 300.0)
+        Loop(host, changed, host.start()).run()
+    assert [(job["step"], job["hook"][job["step"]], job["mode"]) for _, job in world.saved] == [
+        ("cancelled", ["/x"], "live"),
+        ("undo", ["/y"], "live"),
+    ]
+
+
+def test_what_was_drained_for_an_announced_end_comes_back_in_a_dry_run() -> None:
+    """The cloud did not take the machine, and its owner had made it a dry run in between."""
+    hooks = {"pre_stop": ["/x"], "undo": ["/y"], "timeout": 60.0, "user": ""}
+    world = World(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3)
+    world.configuration = {**effective(mode="dry-run"), "hooks": hooks}
+    host = SimHost(world=world, until=2500.0)
+    loop = Loop(host, {**effective(mode="live"), "hooks": hooks}, host.start())
+    world.at(1000.0, lambda: loop.ask(Notice(host.clock().boot, host.clock().boot + 60.0, "Spot ends")))
+    world.at(1030.0, lambda: host.signal("HUP"))
+    loop.run()
+    assert [job.get("step", "pre_stop") for _, job in world.saved] == ["pre_stop", "undo"]
+
+
+def test_a_dry_run_takes_nothing_back_that_it_began_itself() -> None:
+    """Its countdown drained nothing, also where the machine goes live in it."""
+    world = World(Machine(gpus=1, script=WORK_THEN_REST), seed=4)
+    rules: dict[str, Any] = {"kill_duration": 600.0, "grace": 300.0, "arm_duration": 30.0}
+    hooks = {"cancelled": ["/x"], "undo": ["/y"], "timeout": 60.0, "user": ""}
+    world.configuration = {**effective(mode="live", **rules), "hooks": hooks}
+    host = SimHost(world=world, until=1300.0)
+    world.at(1000.0, lambda: host.signal("HUP"))
+    Loop(host, {**effective(mode="dry-run", **rules), "hooks": hooks}, host.start()).run()
+    assert not world.saved
