@@ -303,8 +303,9 @@ class Workers:
         few = self.config.get("notify", {}).get("dry_run") == "few" and not live
         if few and not self._quota.admits_dry(effect.kind, now, str(effect.facts.get("incident") or "")):
             return f"{HELD_BACK}the summary: in dry run one message a day says what would have been done"
-        admitted = bool(effect.facts.get("takes_back")) or self._quota.admits(effect.kind, effect.level, now)
-        return "" if admitted else FOR_DIGEST
+        # one that a guard which was killed had on its way was counted by that one
+        counted = effect.facts.get("takes_back") or effect.facts.get("told_again")
+        return "" if counted or self._quota.admits(effect.kind, effect.level, now) else FOR_DIGEST
 
     def remark(self, topic: str, text: str, facts: Mapping[str, object], now: float) -> bool:
         """Tell people, over every channel, what the agent has to say of itself; once in a boot, until it is `settled`. Whether it is news."""

@@ -635,6 +635,15 @@ def test_a_guard_asks_for_no_digest_that_it_still_has_to_send() -> None:
     assert sorted(after.port.jobs[-1]["digests"]) == ["b007b007-digest100", "b007b007-digest3700"]
 
 
+def test_what_was_on_its_way_to_people_is_counted_once() -> None:
+    """The guard that had counted it was killed: the next one tells it in full, whatever else the hour had."""
+    crew = Crew(channels={"team": {"urls": "env:A"}})
+    tells(crew, LIMIT, NOW, HELD)
+    tells(crew, LIMIT, NOW, HELD._replace(facts={"told_again": True, "told_at": NOW}))
+    assert crew.channels == [["wall", "team"]] * LIMIT * 2
+    assert crew.workers.deadline == float("inf"), "no digest is due"
+
+
 def test_without_a_channel_beyond_the_machine_no_digest_is_asked_for() -> None:
     """Nobody would get it."""
     crew = Crew(channels={})
