@@ -439,6 +439,7 @@ def hooked(machine: Machine, script: str, timeout: float = 5.0) -> dict[str, obj
     return {"hook": {"pre_stop": [program], "timeout": timeout}}
 
 
+@pytest.mark.timeout(30)  # a worker that leaves out a line is waited for in vain, and a broken one must be seen soon
 def test_the_hook_saves_work_once_before_the_worker_is_ready(machine: Machine) -> None:
     """It is over when the worker waits; a second attempt of the incident does not run it again."""
     more = hooked(machine, "/bin/sleep 0.2; echo over >> " + str(machine.root / "saved"))
