@@ -133,8 +133,8 @@ class GpuSide:
 
     @property
     def answered(self) -> bool:
-        """Whether the reader answered since it was last asked."""
-        return self._answer is not None
+        """Whether the reader that runs answered since it was last asked, and found GPUs, readable or not."""
+        return self._answer is not None and self.reader.healthy
 
     def ask(self, now: float, *, look: bool, stream: StreamPlan | None = None) -> None:
         """Ask for a reading; ``look`` and ``stream`` as in `ReaderProcess.ask`."""
@@ -220,6 +220,7 @@ class GpuSide:
                 self._new_devices = {}
         except NONSENSE as error:
             self.reader.failure = f"malformed answer from the reader ({error})"
+            self._answer = None
             return self._all_unknown(), None
         self.findings_by_gpu = decode.findings(answer)
         if self.reader.error:

@@ -392,7 +392,7 @@ class Loop:
         if not self.heartbeat.due(at):
             return
         self._due_at = None
-        answering = self.gpu_side.answered and self.journal.troubles.keys().isdisjoint(("nvml", "cloud", "host"))
+        answering = self.gpu_side.answered and self.journal.troubles.keys().isdisjoint(("cloud", "host"))
         facts = {"kind": "heartbeat", "instance": self.boot.instance, "state": self._last.sentence.word, "at": wall}
         self.heartbeat.tick(at, answering=answering, facts=facts)
 

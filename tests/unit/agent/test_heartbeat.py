@@ -1,5 +1,6 @@
 """A sign of life from the real loop: regular, spread over a fleet, and only while every reader answers."""
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -33,11 +34,16 @@ class Script(Faults):
 
 
 def live(
-    faults: Faults | None = None, url: str = "https://beat.example.org/1", *, tag: bool = False, **policy: Any
+    faults: Faults | None = None,
+    url: str = "https://beat.example.org/1",
+    *,
+    tag: bool = False,
+    script: Sequence[Phase] = IDLE,
+    **policy: Any,
 ) -> tuple[list[float], Journal, SimHost]:
     """Two hours; the moments of the beats."""
     journal = Journal()
-    host = SimHost(Machine(gpus=2, script=IDLE), seed=5, until=7200.0, watch=journal, faults=faults)
+    host = SimHost(Machine(gpus=2, script=script), seed=5, until=7200.0, watch=journal, faults=faults)
     host.world.off_delay = (3000.0, 3000.0)  # a cloud that takes its time to end a machine
     config = {**effective(**policy), "heartbeat": {"url": url, "every": EVERY, "token_file": "", "tag": tag}}
     try:
@@ -67,6 +73,15 @@ def test_it_stays_away_while_the_reader_does_not_answer(word: str) -> None:
     beats, _journal, _host = live(Script("nvml", word, 2000.0, 5000.0))
     assert not [at for at in beats if 2100.0 < at < 5000.0]
     assert [at for at in beats if at > 5400.0], "it comes back"
+
+
+def test_a_new_reader_that_answers_is_enough_whatever_it_can_read() -> None:
+    """A GPU that is lost is told in other ways, and who ends machines whose guard is silent must not take this one for dead."""
+    lost = {gpu: "NVML 15: GPU is lost" for gpu in range(2)}
+    script = [Phase(1500.0, 0.0), Phase(9**9, 0.0, unknown=lost)]
+    beats, _journal, _host = live(Script("nvml", "die", 2000.0, 2060.0), script=script)
+    assert all(b - a <= EVERY + 100.0 for a, b in pairwise(beats))
+    assert beats[-1] > 6800.0
 
 
 @pytest.mark.parametrize("word", ["hang", "die", "garbage", "fail"])

@@ -213,6 +213,16 @@ def test_what_is_kept_has_a_bound() -> None:
     assert len(signs) == SIGNS_KEPT
 
 
+def test_an_answer_that_makes_no_sense_is_none() -> None:
+    """Whoever waits for signs of life takes each for a reader that answers."""
+    found = gpu_side()
+    assert found.answered
+    found.ask(110.0, look=False)
+    assert found.line(b'{"read":2,"gpus":[7],"counters":{}}', 110.1)
+    found.observe(110.1, RULES)
+    assert not found.answered
+
+
 def test_devices_that_an_answer_that_came_too_late_named_are_known() -> None:
     """They are named once: else a guard told to watch GPU 0 would miss it for as long as its reader lives."""
     host = SimHost(Machine(gpus=1, script=[FOREVER]))
