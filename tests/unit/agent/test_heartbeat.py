@@ -77,7 +77,7 @@ def test_it_stays_away_while_the_reader_does_not_answer(word: str) -> None:
 
 def test_a_new_reader_that_answers_is_enough_whatever_it_can_read() -> None:
     """A GPU that is lost is told in other ways, and who ends machines whose guard is silent must not take this one for dead."""
-    lost = {gpu: "NVML 15: GPU is lost" for gpu in range(2)}
+    lost = dict.fromkeys(range(2), "NVML 15: GPU is lost")
     script = [Phase(1500.0, 0.0), Phase(9**9, 0.0, unknown=lost)]
     beats, _journal, _host = live(Script("nvml", "die", 2000.0, 2060.0), script=script)
     assert all(b - a <= EVERY + 100.0 for a, b in pairwise(beats))

@@ -65,3 +65,22 @@ def test_a_driver_without_gpus_is_said() -> None:
     status = loop.status()
     assert status["agent"]["troubles"]["nvml"] == "no GPU can be read: NVML 9: the driver is not loaded"
     assert status["agent"]["reader"] == "NVML 9: the driver is not loaded"
+
+
+@pytest.mark.parametrize(
+    ("scope", "devices", "beside"),
+    [("task", ["0000:02:00.0"], 2), ("machine", None, None)],
+)
+def test_a_guard_of_a_task_names_what_it_judges_and_counts_what_it_does_not(
+    monkeypatch: pytest.MonkeyPatch, scope: str, devices: list[str] | None, beside: int | None
+) -> None:
+    """By that the action sees whether the task has these GPUs; where all belongs to the machine there is nothing to compare."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
+    jobs = Jobs()
+    host = SimHost(Machine(gpus=3, script=[Phase(3600.0, 0.9), Phase(9**9, 0.0)]), seed=3, until=6000.0, watch=jobs)
+    rules = {"scope": scope, "kill_duration": 900.0, "grace": 300.0}
+    Loop(host, effective(rules, mode="live", kill_action="command"), host.start()).run()
+    (job,) = jobs.jobs
+    named = job.get("devices")
+    assert (named and [device["key"] for device in named]) == devices
+    assert job.get("beside") == beside
