@@ -29,6 +29,7 @@ class Heard(Watch):
         self.released_at: list[float] = []
         self.looks: list[float] = []
         self.lines: list[str] = []
+        self.blind_at: list[float] = []  # when the journal had that nobody can be seen
         self.reports: list[dict[str, Any]] = []
         self.started_programs: list[str] = []
 
@@ -43,6 +44,8 @@ class Heard(Watch):
 
     def said(self, now: Instant, line: str) -> None:
         self.lines.append(line)
+        if line.startswith("<3>cannot tell whether anyone is at work"):
+            self.blind_at.append(now.mono)
 
     def started(self, now: Instant, program: str, job: dict[str, Any]) -> None:
         self.started_programs.append(program)
@@ -142,6 +145,20 @@ def test_a_reader_that_cannot_see_holds_and_is_told(word: str) -> None:
     facts = next(facts for _, kind, facts in heard.told if kind == "unknown_alarm")
     assert facts["unknown_senses"][0][0] == "terminals"
     assert len(heard.released_at) == 1, "a reader that works again lets it go"
+
+
+@pytest.mark.parametrize(
+    ("interval", "hangs_from", "seed", "told"),
+    [(10.0, 150.0, 5, [175.0, 230.0]), (60.0, 831.0, 33, [925.0])],
+)
+def test_one_reader_after_the_other_that_hangs_is_ended_in_its_time(
+    interval: float, hangs_from: float, seed: int, told: list[float]
+) -> None:
+    """Five seconds for an answer, half a minute for a first one: not once something else happens, which may be minutes later."""
+    heard = Told(
+        faults=Faulty("hang", hangs_from, 9000.0), seed=seed, interval=interval, until=hangs_from + 120.0
+    ).run()
+    assert heard.blind_at[: len(told)] == pytest.approx(told, abs=1.0)
 
 
 @pytest.mark.parametrize("word", ["hang", "blind"])
