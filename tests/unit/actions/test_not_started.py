@@ -1,5 +1,6 @@
 """A program of the owner that could not be started: which one, as whom, why, and what to do; by real programs and users."""
 
+import errno
 import os
 import pwd
 import shutil
@@ -12,7 +13,7 @@ import pytest
 from costguard.accounts import Account
 from costguard.actions import hook
 from costguard.actions.base import Context
-from costguard.actions.not_started import found, name_of, refused
+from costguard.actions.not_started import explained, found, name_of, refused
 from tests.forked import Forked
 
 ROOT = os.geteuid() == 0
@@ -102,6 +103,17 @@ def test_who_runs_it_has_a_name() -> None:
     """The agent's own user, where no other one is named."""
     assert name_of(None) == pwd.getpwuid(os.geteuid()).pw_name
     assert refused("/bin/sh", None) == ""
+
+
+@pytest.mark.parametrize(
+    ("account", "as_whom"), [(None, ""), (Account(os.geteuid(), os.getegid(), (), "ann"), "sudo -u ann ")]
+)
+def test_where_nothing_is_seen_that_keeps_it_from_starting_the_program_itself_says_why(
+    account: Account | None, as_whom: str
+) -> None:
+    """As with an access list, or a module of the kernel: run by the same user."""
+    told = explained("/bin/sh", PermissionError(errno.EACCES, "Permission denied"), {}, account)
+    assert told == f"/bin/sh: Permission denied, run as {name_of(account)}; `{as_whom}/bin/sh` shows why"
 
 
 @pytest.mark.skipif(not ROOT, reason="only root becomes a user without a name")

@@ -121,6 +121,20 @@ def test_many_open_files_are_looked_at_little_by_little(tree: Tree) -> None:
     assert sight.unknown == ""
 
 
+def test_of_one_user_one_process_is_looked_through_where_it_has_much_open(tree: Tree) -> None:
+    """And no second one in the same look; the two that have nothing open come together after that."""
+    for pid in (300, 301, 302):
+        tree.process(pid, "server", start=float(pid))
+        tree.opens(pid, *["/dev/null"] * LINKS)
+    holders = GpuHolders(tree.place)
+    complete = []
+    for _ in range(4):
+        tree.pass_by()
+        holders.look(tree.processes, tree.now)
+        complete.append(holders.complete)
+    assert complete == [False, False, False, True]
+
+
 def test_without_processes_nobody_is_known(tree: Tree) -> None:
     """Nobody is no answer then."""
     holders = sense(tree)

@@ -291,6 +291,23 @@ def test_without_a_device_every_interface_counts_but_loopback(tmp_path: Path) ->
     assert len(world.step(rx=MB).active) == 1
 
 
+def test_without_a_device_a_bridge_and_what_belongs_to_it_count_no_more_than_loopback(tmp_path: Path) -> None:
+    """What passes them passes the machine's own end of the network as well."""
+    world = World(tmp_path)
+    net = world.tree.sys / "class/net"
+    (net / "eth0/device").rmdir()
+    (net / "br0/bridge").mkdir(parents=True)
+    (net / "p1").mkdir()
+    (net / "p1/master").symlink_to("../br0")
+    world.net |= {"br0": [0, 0], "p1": [0, 0]}
+    for name in ("lo", "br0", "p1"):
+        world.busy = name
+        for _ in range(4):
+            assert not world.step(rx=9 * MB).active
+    world.busy = "eth0"
+    assert [world.step(rx=MB).active != () for _ in range(3)][-1]
+
+
 def ports(world: World, cards: int, counter: str) -> list[Path]:
     found = []
     for card in range(cards):
@@ -362,6 +379,16 @@ def test_whoever_moves_most_is_named(world: World) -> None:
     user = "root" if os.getuid() == 0 else "ann"
     assert (one.who, one.what, one.user) == (f"wget of {user}", "received more than 100 kB/s", user)
     assert world.run(60, rx=MB).active[0].who == one.who
+
+
+def test_nobody_is_named_who_moves_little_of_it(world: World) -> None:
+    """It would be asked for what another one does."""
+    world.tree.process(300, "wget", io=(0, 0))
+    world.step()
+    for turn in (1, 2, 3):
+        world.tree.process(300, "wget", io=(0, turn * MB))
+        sight = world.step(rx=MB)
+    assert [one.who for one in sight.active] == ["the network"]
 
 
 def test_the_idle_level_is_learnt_and_bounded() -> None:
