@@ -49,7 +49,9 @@ def example() -> Iterator[Case]:
 
 
 def case_of(point: EntryPoint) -> Case:
-    assert point.name in OWN, f"add an entry {point.name!r} to OWN: what the firmware of its machines says"
+    assert point.name in OWN, (
+        f"add an entry {point.name!r} to OWN of tests/contract/test_providers.py: what the firmware of its machines says"
+    )
     others = [dmi for name, machines in OWN.items() if name != point.name for dmi in machines]
     return Case(point.value, OWN[point.name], [*CLAIMED, *others])
 
@@ -75,18 +77,19 @@ def test_the_clouds_of_this_project_are_registered() -> None:
     differing = sorted(installed.keys() ^ OWN.keys())
     assert not differing, f"OWN says what the firmware of each cloud's machines says, and these differ: {differing}"
     folders = {file.parent.name for file in (PROJECT / "providers").glob("*/__init__.py")} - SCHEDULERS
-    message = (
-        "a folder without an entry point in pyproject.toml, or the reverse; beside a wheel that is tested there is none"
-    )
-    assert folders in (PACKAGES, set()), message
+    unlike = sorted(folders ^ PACKAGES) if folders else []  # beside a wheel that is tested there is no folder
+    assert not unlike, f"a folder in providers/ without an entry point in pyproject.toml, or the reverse: {unlike}"
 
 
 @pytest.mark.parametrize("point", REGISTERED, ids=lambda point: point.name)
 def test_every_cloud_of_this_project_has_its_page_and_its_tests(point: EntryPoint) -> None:
     """Its limits and its rights stand on a page; its stand-in is asked in a folder of tests."""
-    assert f"](docs/clouds-{point.name}.md)" in (PROJECT / "README.md").read_text(encoding="utf-8"), "README, *More*"
+    assert f"](docs/clouds-{point.name}.md)" in (PROJECT / "README.md").read_text(encoding="utf-8"), (
+        f"link docs/clouds-{point.name}.md in the table *More* of the README"
+    )
     assert (PROJECT / "docs" / f"clouds-{point.name}.md").exists(), f"write docs/clouds-{point.name}.md"
-    assert list((PROJECT / "tests" / "clouds" / point.name).glob("test_*.py")), f"tests/clouds/{point.name}"
+    tested = list((PROJECT / "tests" / "clouds" / point.name).glob("test_*.py"))
+    assert tested, f"add tests of the cloud to tests/clouds/{point.name}"
 
 
 @pytest.mark.parametrize("contract", CONTRACTS, ids=lambda contract: str(contract["name"]))

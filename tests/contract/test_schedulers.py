@@ -68,7 +68,9 @@ OWN: dict[str, Case] = {
 
 
 def case_of(point: EntryPoint) -> Case:
-    assert point.name in OWN, f"add an entry {point.name!r} to OWN: what the environment of its tasks says"
+    assert point.name in OWN, (
+        f"add an entry {point.name!r} to OWN of tests/contract/test_schedulers.py: what the environment of its tasks says"
+    )
     others = [environ for name, case in OWN.items() if name != point.name for environ in case.own]
     return OWN[point.name]._replace(target=point.value, foreign=others)
 

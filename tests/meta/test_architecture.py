@@ -101,7 +101,9 @@ def test_one_module_knows_each_library_of_the_outside_world() -> None:
 def test_every_cloud_is_known_to_the_rule_below() -> None:
     """A cloud that is added may not be spelt in the core either."""
     for point in entry_points(group="costguard.providers"):
-        assert CLOUD.fullmatch(point.name), f"add {point.name}, and what else people call it, to CLOUD"
+        assert CLOUD.fullmatch(point.name), (
+            f"add {point.name}, and what else people call it, to CLOUD of tests/meta/test_architecture.py"
+        )
 
 
 def test_core_names_no_cloud() -> None:

@@ -195,7 +195,7 @@ def test_every_verb_with_json_has_its_section() -> None:
     (line,) = re.findall(r"^Without `--json`: (.*)$", PAGE, re.MULTILINE)
     listed_without = set(re.findall(r"`([a-z ]+)`", line))
     differing = sorted(without ^ listed_without)
-    assert not differing, f"docs/json.md, line *Without*: {differing}; or give the verb its --json"
+    assert not differing, f"name {differing} in the line *Without `--json`* of docs/json.md, or give it that option"
     for path in (path for path, has in verbs.items() if has):
         section = rf"^`{path}[^`]*--json`"
         assert re.search(section, PAGE, re.MULTILINE), f"docs/json.md has no section that begins with `{path} --json`"
