@@ -45,7 +45,7 @@ NOT_LISTED = "not listed any more"
 
 SIGNS_KEPT = 16  # more kinds than there are
 
-_NONE = object(), Observation((), ())
+_NO_ANSWER = object(), Observation((), ())
 
 
 class ToldFinding(NamedTuple):
@@ -82,7 +82,9 @@ class GpuSide:
             str, tuple[str, float]
         ] = {}  # why a GPU cannot be read, as the journal has it, and since when
         self._answer: dict[str, Any] | None = None
-        self._last_full: tuple[object, Observation] = _NONE  # the last answer that was whole: its number and content
+        self._last_full: tuple[object, Observation] = (
+            _NO_ANSWER  # the last answer that was whole: its number and content
+        )
         self._work: dict[str, Known] = {}  # what answers that were not taken say of a GPU that worked
         self._unseen: dict[str, str] = {}  # why they could not read a GPU
         self._observed = 0.0  # when the last observation was made
@@ -102,7 +104,7 @@ class GpuSide:
         if place != self._place:
             self._place = place
             self.reader.stop()
-            self._last_full = _NONE  # the next one numbers its answers anew
+            self._last_full = _NO_ANSWER  # the next one numbers its answers anew
             self.reader = self._start(self.reader.handover, detached=self.reader.detached)
 
     def _task_of(self, config: Mapping[str, Any]) -> "TaskGpus | None":
@@ -197,24 +199,24 @@ class GpuSide:
 
     def observe(self, now: float, rules: Rules) -> tuple[Observation, Devices | None]:
         """The answer as an observation, and the devices when they are others than before."""
-        found, met = self._observe(now)
+        found, changed = self._observe(now)
         if self._work or self._unseen:
             found = self._with_overheard(found, now, rules)
         self._observed = now
-        return (found if self.task is None else self.task.narrow(found, self._devices)), met
+        return (found if self.task is None else self.task.narrow(found, self._devices)), changed
 
     def _observe(self, now: float) -> tuple[Observation, Devices | None]:
-        answer, met = self._answer, None
+        answer, changed = self._answer, None
         self.stood = self._unsaid(answer, now)
         if answer is None:
             return self._all_unknown(), None
         if "same" in answer:
             return self._last_full[1], None
-        self._last_full = _NONE
+        self._last_full = _NO_ANSWER
         try:
             gpus, seen = decode.readings(answer)
             if "info" in answer or self._new_devices:
-                met = self._learn_devices(
+                changed = self._learn_devices(
                     (*self._new_devices.values(), *(decode.devices(answer) if "info" in answer else ())), now
                 )
                 self._new_devices = {}
@@ -235,7 +237,7 @@ class GpuSide:
             self._known = gpus
         found = Observation(gpus, seen)
         self._last_full = answer.get("read"), found
-        return found, met
+        return found, changed
 
     def _unsaid(self, answer: Mapping[str, Any] | None, now: float) -> float | None:
         """The second of a reading before this answer that was as the last one, where the guard knows which that was."""

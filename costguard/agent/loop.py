@@ -206,7 +206,7 @@ class Loop:
             agent["digest"] = checksum(self.config)
         return {**decision, "agent": agent}
 
-    def begun(self) -> dict[str, Any]:
+    def start_options(self) -> dict[str, Any]:
         """The options, and the variables of the environment, with which it was started; a reload reads them again."""
         return {"arguments": self.config.get("arguments", {}), "environment": self.config.get("environment", {})}
 
@@ -248,7 +248,7 @@ class Loop:
         until = self._until()
         waits = self._fresh_starts or (self._reading and not self._awaited)  # what a bug left is behind a begin
         if waits or self._now >= until:
-            self._due()
+            self._do_what_is_due()
             self._due_at = None
             self._end_stream_in_time()
             until = self._until()
@@ -298,14 +298,14 @@ class Loop:
         pairs, above = self._calm and not self.cloud.has_reader, highest_threshold(rules_of(self.policy))
         return StreamPlan(self._next_tick + interval, interval, pairs, above)
 
-    def _due(self) -> None:
+    def _do_what_is_due(self) -> None:
         instant = self.host.clock()
         now = instant.boot
         while self._fresh_starts:
             self._step(self._fresh_starts.popleft()._replace(at=now))
         for outcome in self.workers.late(now):
             self._take(outcome)
-        while (waited := self.workers.ripe(now)) is not None:
+        while (waited := self.workers.take_due(now)) is not None:
             self._take(self.workers.start(waited, now, self._circumstances()))
         self.cloud.run(instant)
         self.host_side.run(now)
@@ -615,7 +615,7 @@ class Loop:
         self.workers.abandon_all("check")
         self._step(Began(self.host.clock().boot, why, proven))
 
-    def drive(self, *, attach: bool) -> str:
+    def switch_driver(self, *, attach: bool) -> str:
         """Attach to the GPU driver, or detach from it so that it can be replaced. Returns a message for the user."""
         if attach == (not self.gpu_side.reader.detached):
             return (

@@ -170,7 +170,7 @@ class Memory:
         return state._replace(core=core)
 
     def nothing_to_save(self, before: Core, state: State, learnt: object) -> bool:
-        """Whether a step left nothing for `follow` to save; ``learnt``: what the reader has learnt so far."""
+        """Whether a step left nothing for `save_changes` to save; ``learnt``: what the reader has learnt so far."""
         return state.core is before and state.at - self._saved_at < STILL_EVERY_SECONDS and learnt is self._learnt
 
     def save_changes(self, before: Core, state: State, readers: Readers, *, outcome: bool) -> None:

@@ -131,8 +131,8 @@ class ReaderProcess:
         self._pause = FIRST_PAUSE_SECONDS
         self._start_at = 0.0
         self._sequence = 0
-        self._within = START_WITHIN_SECONDS
-        self._usually = within
+        self._answer_within = START_WITHIN_SECONDS
+        self._usual_within = within
         self.restarts = -1
 
     def ask(
@@ -160,7 +160,7 @@ class ReaderProcess:
         if self.child is None and not self._start(now):
             return
         self._sequence += 1
-        self._within = self._usually if self._answered_once else START_WITHIN_SECONDS
+        self._answer_within = self._usual_within if self._answered_once else START_WITHIN_SECONDS
         request = b'{"read":%d,"look":true}' if look else b'{"read":%d,"saving":true}' if saving else b'{"read":%d}'
         if stream is not None and now >= self._stream_from:
             above = b',"above":%r' % stream.above if stream.above < 1.0 else b""
@@ -171,7 +171,7 @@ class ReaderProcess:
                 above,
             )
             self._stream = _Stream(self._sequence, stream)
-        patience = self._within - (0.0 if self._missed_stream is None else COMES_WITHIN_SECONDS)
+        patience = self._answer_within - (0.0 if self._missed_stream is None else COMES_WITHIN_SECONDS)
         if watch is not None:
             request = b'{"read":%%d,"every":%r,"until":%.3f}' % watch
             patience += max(0.0, watch.until - now)
@@ -253,10 +253,10 @@ class ReaderProcess:
             self.error = str(answer["last_words"])[:300]
             return None
         if not _HANDOVER.isdisjoint(answer):
-            self._keep(answer)
+            self._keep_handover(answer)
         self.refused, late = answer, False
         if "at" in answer:
-            if not self._due(answer, now):
+            if not self._is_due(answer, now):
                 return None
         elif self._asked is None or answer.get("read") != self._asked[0] or "same" in answer:
             return None
@@ -280,18 +280,18 @@ class ReaderProcess:
         self.refused = None
         return answer
 
-    def _due(self, answer: Mapping[str, Any], now: float) -> bool:
+    def _is_due(self, answer: Mapping[str, Any], now: float) -> bool:
         """Whether an answer that nobody asked for is the one that is due, or that was missed, and fresh."""
         at, asked = answer["at"], self._asked is not None
         stream = self._missed_stream if asked or self._stream is None else self._stream
         if stream is None or not stream.fits(answer.get("read"), unsaid="unsaid" in answer):
             return False
-        fresh = isinstance(at, int | float) and now - self._usually < at <= now + COMES_WITHIN_SECONDS
+        fresh = isinstance(at, int | float) and now - self._usual_within < at <= now + COMES_WITHIN_SECONDS
         if not fresh:  # the guard itself stood still meanwhile: it asks for another one
             self.end_stream()
         return fresh
 
-    def _keep(self, answer: dict[str, Any]) -> None:
+    def _keep_handover(self, answer: dict[str, Any]) -> None:
         """Take what the next process needs, also of an answer that nobody waits for any more."""
         for name in HANDOVER:
             given = answer.get(name)
@@ -319,7 +319,7 @@ class ReaderProcess:
             self._missed_stream, self._stream_from = self._stream, now + STREAM_AGAIN_SECONDS
             self.end_stream()
             return False
-        self._lost(now, f"the reader did not answer within {self._within:.0f} s and was killed")
+        self._lost(now, f"the reader did not answer within {self._answer_within:.0f} s and was killed")
         return True
 
     def stop(self) -> None:

@@ -37,13 +37,13 @@ class Agent(Protocol):
     def reload(self) -> str:
         """Have the configuration checked. Returns a message for the user."""
 
-    def drive(self, *, attach: bool) -> str:
+    def switch_driver(self, *, attach: bool) -> str:
         """Attach to the GPU driver, or detach from it. Returns a message for the user."""
 
     def flush(self) -> bool:
         """Have the history written; whether something is still to be written."""
 
-    def begun(self) -> dict[str, Any]:
+    def start_options(self) -> dict[str, Any]:
         """The options, and the variables of its environment, with which it was started."""
 
     def status(self, *, private: bool = False) -> dict[str, Any]:
@@ -72,7 +72,7 @@ class Requests:
         if command == "status":
             self._agent.host.answer(request.client, to_line(self._agent.status(private=_administers(request))))
         elif command == "begun" and _administers(request):
-            self._agent.host.answer(request.client, to_line(self._agent.begun()))
+            self._agent.host.answer(request.client, to_line(self._agent.start_options()))
         elif command == "flush":
             self._agent.host.answer(request.client, to_line({"pending": self._agent.flush()}))
         elif command in ("hold", "release") and (wait := self._too_often(request)):
@@ -105,7 +105,9 @@ class Requests:
         elif command == "stop":
             self._agent.ask(AskStop(self._now, owner(request), request.client))
         else:
-            message = self._agent.reload() if command == "reload" else self._agent.drive(attach=command == "attach")
+            message = (
+                self._agent.reload() if command == "reload" else self._agent.switch_driver(attach=command == "attach")
+            )
             self._agent.host.answer(request.client, to_line(Reply(True, message)))
 
     def _too_often(self, request: Request) -> float:

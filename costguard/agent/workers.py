@@ -172,19 +172,19 @@ class Workers:
         at = self._jitter.due_at(effect, now, self.config, given.reason)
         if isinstance(effect, Check):
             at = max([at, *(due for due, other in self._waiting.values() if isinstance(other, Check))])
-        if at <= now and not self._held_up(effect):
+        if at <= now and not self._waits_its_turn(effect):
             return self.start(effect, now, given)
         self._waiting[effect.id] = (at, effect)
         return None
 
-    def ripe(self, now: float) -> Check | Prepare | None:
+    def take_due(self, now: float) -> Check | Prepare | None:
         """Take a delayed effect that is to be started now."""
         due = ((key, effect) for key, (at, effect) in self._waiting.items() if at <= now)
-        key = next((key for key, effect in due if not self._held_up(effect)), None)
+        key = next((key for key, effect in due if not self._waits_its_turn(effect)), None)
         return None if key is None else self._waiting.pop(key)[1]
 
-    def _held_up(self, effect: Check | Prepare) -> bool:
-        """Whether it is a check, and another one is under way."""
+    def _waits_its_turn(self, effect: Check | Prepare) -> bool:
+        """Whether it is a check while another one is under way."""
         return isinstance(effect, Check) and any(
             worker.kind == "check" and not worker.reported for worker in self._running
         )
@@ -220,7 +220,7 @@ class Workers:
             digest = self._quota.name(self._boot) if self._quota is not None and why == FOR_DIGEST else ""
             job = job._replace(channels=tuple(name for name in job.channels if name not in beyond))
             if not job.channels:
-                return Outcome(now, effect.id, "delivered", proof=why, beside=_held_for(digest))
+                return Outcome(now, effect.id, "delivered", proof=why, beside=_owed_digest(digest))
         if draft.kind not in LAST_WORDS and (before := self._before(draft)):
             job = job._replace(after=before, told=now)
         if not why:  # a message that stays on the machine replaces nothing for those beyond it
@@ -446,7 +446,7 @@ class Workers:
     @property
     def deadline(self) -> float:
         """When the next worker is late, or has to be started."""
-        starts = [at for at, effect in self._waiting.values() if not self._held_up(effect)]
+        starts = [at for at, effect in self._waiting.values() if not self._waits_its_turn(effect)]
         starts.append(self._recall.deadline)
         starts += [part.deadline for part in (self._redelivery, self._quota) if part is not None]
         return min([worker.task.deadline for worker in self._running] + starts, default=float("inf"))
@@ -489,7 +489,7 @@ class Workers:
         if worker.cut_off:
             return None
         self._send_again(worker.job, DeliveryResult(failed=failed), now, worker.written)
-        detail, beside = f"{outcome.detail}; {IN_DOUBT}", _held_for(worker.digest)
+        detail, beside = f"{outcome.detail}; {IN_DOUBT}", _owed_digest(worker.digest)
         return outcome._replace(detail=detail, failed=tuple(failed.items()), beside=beside)
 
     def _action_time(self, action: str) -> float:
@@ -527,7 +527,7 @@ class Workers:
             [f"{name}: {why}" for name, why in answer.failed.items()] + [answer.error] * bool(answer.error)
         )
         if worker.held_back and not answer.reached:  # a message held back on purpose has failed nobody
-            beside = _held_for(worker.digest)
+            beside = _owed_digest(worker.digest)
             return Outcome(now, worker.effect, "delivered", proof=worker.held_back, beside=beside, begun=answer.begun)
         status = "delivered" if answer.arrived(self._beyond) else "failed"
         outcome = Outcome(now, worker.effect, status, failed, proof=reached[:REACHED_LIMIT])
@@ -535,7 +535,7 @@ class Workers:
             answered=tuple(answer.answered.items()),
             reached=tuple(answer.reached.items()),
             failed=tuple(answer.failed.items()),
-            beside=(*answer.beside.items(), *_held_for(worker.digest)),
+            beside=(*answer.beside.items(), *_owed_digest(worker.digest)),
             begun=answer.begun,
         )
 
@@ -565,11 +565,11 @@ class Workers:
         if self._redelivery is None:
             from costguard.agent.redelivery import Redelivery
 
-            self._redelivery = Redelivery(self._host, self._record, self._holds)
+            self._redelivery = Redelivery(self._host, self._record, self._still_true)
         self._redelivery.attempts = int(self.config["notify"].get("attempts") or 3)
         return self._redelivery
 
-    def _holds(self, job: TellJob) -> bool:
+    def _still_true(self, job: TellJob) -> bool:
         """Whether no later message contradicts it."""
         from costguard.agent.redelivery import overtakes
 
@@ -605,7 +605,7 @@ class Workers:
         return Outcome(now, worker.effect, plan.verdict, detail, worker.findings)
 
 
-def _held_for(digest: str) -> tuple[tuple[str, object], ...]:
+def _owed_digest(digest: str) -> tuple[tuple[str, object], ...]:
     """Beside what became of a message: the digest for which it was held back, if it was."""
     return ((DIGEST, digest),) if digest else ()
 

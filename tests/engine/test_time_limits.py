@@ -194,7 +194,7 @@ class Life:
             self.due = [entry for entry in self.due if entry[0] > self.now]
             for outcome in self.workers.late(self.now):
                 self.take(outcome)
-            while (waited := self.workers.ripe(self.now)) is not None:
+            while (waited := self.workers.take_due(self.now)) is not None:
                 self.take(self.workers.start(waited, self.now, Circumstances(reason="idle")))
                 self.begun()
             self.send(Tick(self.now, QUIET, 1.7e9 + self.now, 0.0, True))

@@ -169,7 +169,7 @@ class Guard:
                 self._take(self._workers.take(line, self.now))
         for outcome in self._workers.late(self.now):
             self._take(outcome)
-        while (waited := self._workers.ripe(self.now)) is not None:
+        while (waited := self._workers.take_due(self.now)) is not None:
             self._take(self._workers.start(waited, self.now, self._circumstances))
         while self._events:
             self.state, effects, _ = step(self.state, self._events.pop(0), self.policy)

@@ -219,9 +219,9 @@ def test_what_has_its_moment_later_is_started_then_or_replaced_or_dropped() -> N
     assert crew.submit(Check("c3", "stop", 1000.0, known=True), 1000.0, Circumstances()) is None
     assert host.children == {}
     assert 1000.0 < crew.deadline < 1000.0 + 1200.0
-    assert crew.ripe(crew.deadline - 0.1) is None
+    assert crew.take_due(crew.deadline - 0.1) is None
     waited = []
-    while (found := crew.ripe(1e6)) is not None:
+    while (found := crew.take_due(1e6)) is not None:
         waited.append(found.id)
     assert sorted(waited) == ["a1", "c2", "c3"]
     for kinds, kept in ((("check",), ["a1"]), (("prepare",), ["c1"]), (("tell",), ["a1", "c1"])):
@@ -230,13 +230,13 @@ def test_what_has_its_moment_later_is_started_then_or_replaced_or_dropped() -> N
         crew.submit(Prepare("a1", "stop", "i1"), 1000.0, Circumstances())
         crew.abandon_all(*kinds)
         found_ids = []
-        while (found := crew.ripe(1e6)) is not None:
+        while (found := crew.take_due(1e6)) is not None:
             found_ids.append(found.id)
         assert sorted(found_ids) == kept
     crew, host = workers(**FLEET)
     crew.submit(Prepare("a1", "stop", "i1"), 1000.0, Circumstances())
     crew.abandon("a1")
-    assert crew.ripe(1e6) is None
+    assert crew.take_due(1e6) is None
     crew.submit(Prepare("a2", "stop", "i1"), 1000.0, Circumstances(reason="person"))
     assert len(host.children) == 1
 

@@ -252,7 +252,7 @@ def test_the_driver_is_let_go_and_taken_up_in_words() -> None:
     host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=3, until=1000.0)
     loop = Loop(host, effective(), host.start())
     for moment, attach in enumerate((True, False, False, True, True), start=1):
-        host.world.at(100.0 * moment, lambda attach=attach: words.append(loop.drive(attach=attach)))  # type: ignore[misc]  # mypy cannot infer it
+        host.world.at(100.0 * moment, lambda attach=attach: words.append(loop.switch_driver(attach=attach)))  # type: ignore[misc]  # mypy cannot infer it
     loop.run()
     assert [one.partition(";")[0] for one in words] == [
         "nothing to do: the GPU driver is already attached",

@@ -339,7 +339,11 @@ def test_what_has_its_moment_later_waits_for_it() -> None:
     assert crew.workers.submit(check, NOW, GIVEN) is None
     due = crew.workers.deadline
     assert (crew.port.spawned, NOW < due < NOW + 3600.0) == ([], True)
-    assert (crew.workers.ripe(due - 0.001), crew.workers.ripe(due), crew.workers.ripe(due)) == (None, check, None)
+    assert (crew.workers.take_due(due - 0.001), crew.workers.take_due(due), crew.workers.take_due(due)) == (
+        None,
+        check,
+        None,
+    )
     assert crew.workers.deadline == float("inf")
 
 
@@ -367,7 +371,7 @@ def test_an_effect_takes_the_place_of_one_that_waits_for_the_same() -> None:
     newer = Check("c3", "stop", since=NOW, known=True)
     crew.workers.submit(newer, NOW, GIVEN)
     found = []
-    while (ripe := crew.workers.ripe(1e9)) is not None:
+    while (ripe := crew.workers.take_due(1e9)) is not None:
         found.append(ripe)
     assert sorted(one.id for one in found) == ["c2", "c3", "p1"]
 
@@ -384,8 +388,8 @@ def test_what_waits_can_be_given_up() -> None:
         crew.workers.submit(effect, NOW, GIVEN)
     crew.workers.abandon("p1")
     crew.workers.abandon_all("check", "confirm")
-    ripe = crew.workers.ripe(1e9)
-    assert (ripe is not None and ripe.id, crew.workers.ripe(1e9)) == ("p2", None)
+    ripe = crew.workers.take_due(1e9)
+    assert (ripe is not None and ripe.id, crew.workers.take_due(1e9)) == ("p2", None)
 
 
 def test_a_worker_that_is_ready_without_a_plan_found_nothing() -> None:

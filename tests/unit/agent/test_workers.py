@@ -136,13 +136,13 @@ def test_checks_run_one_after_another_in_the_order_of_the_actions() -> None:
     for number, action in enumerate(("stop", "shutdown", "reboot")):
         assert workers.submit(Check(f"c{number}", action), 10.0, Circumstances()) is None
     for number in range(2):
-        assert (len(host.children), workers.ripe(1e9)) == (number + 1, None)
+        assert (len(host.children), workers.take_due(1e9)) == (number + 1, None)
         assert workers.deadline > 10.0, "nothing is due meanwhile"
         assert workers.submit(Prepare(f"a{number}", "shutdown", "i1"), 10.0, Circumstances()) is None
         host.children.popitem()  # what acts waits for no check
         wrote(workers, max(host.children), b'{"plan":{"verdict":"go","findings":[]}}', 12.0)
         assert workers.deadline == 10.0
-        ripe = workers.ripe(12.0)
+        ripe = workers.take_due(12.0)
         assert ripe == Check(f"c{number + 1}", ("stop", "shutdown", "reboot")[number + 1])
         assert workers.start(ripe, 12.0, Circumstances()) is None
 
@@ -154,10 +154,10 @@ def test_a_check_waits_for_one_that_is_put_off() -> None:
     workers = Workers(host, config, ALONE)
     for number, action in enumerate(("stop", "shutdown")):
         assert workers.submit(Check(f"c{number}", action, 10.0), 10.0, Circumstances()) is None
-    assert (len(host.children), workers.ripe(10.0)) == (0, None)
+    assert (len(host.children), workers.take_due(10.0)) == (0, None)
     due = workers.deadline
     assert due == ALONE.due_at(Check("c0", "stop", 10.0), 10.0, config, "")
-    first = workers.ripe(due)
+    first = workers.take_due(due)
     assert first == Check("c0", "stop", 10.0)
     assert workers.start(first, due, Circumstances()) is None
-    assert workers.ripe(due) is None
+    assert workers.take_due(due) is None
