@@ -1,6 +1,6 @@
 """What stands in the answer of a service: its own name for what is wrong, how long to wait, and whether it did nothing.
 
-Nothing else of it is kept: its text may repeat what was sent, and that may hold a token.
+Nothing else is kept: the text may repeat what was sent, which may hold a token.
 """
 
 import email.utils
@@ -29,7 +29,7 @@ _HTTP_ERRORS = range(400, 600)
 class ServiceAnswer(NamedTuple):
     """What matters of an answer.
 
-    ``code``: the service's own name for what is wrong. ``asked``: as *Retry-After*, what it says in its answer alone.
+    ``code``: the service's own name for what is wrong. ``asked``: seconds to wait, if the body (not the header *Retry-After*) names them.
     ``declines``: it says that it did nothing with the request, whatever its status.
     """
 
@@ -39,7 +39,7 @@ class ServiceAnswer(NamedTuple):
 
 
 def read(content: bytes) -> ServiceAnswer:
-    """What matters of it; nothing where it is in no form that is known."""
+    """What matters of an answer; nothing if its form is unknown."""
     text = content[:_ANSWER_BYTES]
     if text.lstrip()[:1] == b"<":
         found = _XML_CODE.search(text.decode("utf-8", "replace"))
@@ -87,7 +87,7 @@ def _wait_in(fields: dict[str, Any]) -> str:
 
 
 def asked_to_wait(given: str, now: float) -> float:
-    """Seconds, as a service said it (RFC 9110, Retry-After: a number or a date; ``now`` is one); 0 where it said nothing."""
+    """Seconds to wait, from the header *Retry-After* (RFC 9110: a number or a date); 0 without one. ``now`` is a date."""
     given = given.strip()
     if given.isascii() and given.isdigit():
         return min(LONGEST_WAIT_SECONDS, float(given[:9]))

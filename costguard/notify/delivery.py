@@ -46,9 +46,9 @@ class TooLateError(Exception):
 class Delivery(NamedTuple):
     """A message and what it needs to arrive.
 
-    ``seconds``: for what happens from the moment on at which it may leave. ``pause``: seconds before it leaves the machine. ``picture`` is drawn beside all that, for those who take one. ``access`` leads to
-    the cloud whose store has addresses. ``overtaken`` ends its tries.
-    ``since``: when it could leave but for its pause, on the boot clock.
+    ``seconds``: time for the delivery, from the moment on at which the message may leave. ``pause``: seconds before it leaves the
+    machine. ``picture``: drawn meanwhile, for services that take one. ``access``: leads to the cloud whose store has addresses.
+    ``overtaken``: ends its tries. ``since``: when it could have left without the pause, on the boot clock.
     """
 
     message: Message
@@ -63,7 +63,7 @@ class Delivery(NamedTuple):
 
 
 def channel_settings(settings: Mapping[str, object], name: str) -> Mapping[str, object]:
-    """Those of ``[notify.channels.NAME]``; none for a channel of this machine."""
+    """The settings in ``[notify.channels.NAME]``; none for a channel of this machine."""
     channels = settings.get("channels")
     found = channels.get(name) if isinstance(channels, Mapping) else None
     return found if isinstance(found, Mapping) else {}
@@ -82,7 +82,7 @@ def deliver(one: Delivery, channels: Sequence[str]) -> DeliveryResult:
 
 
 def _together(*parts: DeliveryResult) -> DeliveryResult:
-    """What came of several parts of a delivery."""
+    """The results of several parts of a delivery in one."""
     whole = DeliveryResult()
     for part in parts:
         whole = DeliveryResult(
@@ -97,7 +97,7 @@ def _together(*parts: DeliveryResult) -> DeliveryResult:
 
 
 def _beyond(one: Delivery, channels: Mapping[str, Mapping[str, object]], end: float) -> DeliveryResult:
-    """Send to the addresses of each channel; what fails there is one of them, and costs the others nothing."""
+    """Send to the addresses of each channel; one that fails does not affect the others."""
     if one.picture is None:
         return _sent(one, channels, end, None)
     from costguard.notify.pictured import Drawing
@@ -133,7 +133,7 @@ def _sent(
 
 
 def _of_store(one: Delivery, reference: str, names: Sequence[str], end: float, draw: "Draw | None") -> DeliveryResult:
-    """The same for the channels whose addresses are one secret of the cloud, which is read once."""
+    """Send to the channels whose addresses are in one secret of the cloud, which is read once."""
     try:
         urls = secret_urls.read_stored(reference, one.access, (end - time.monotonic()) * STORED_SHARE)
     except DeliveryError as error:
@@ -163,7 +163,7 @@ def _to(one: Delivery, urls: Mapping[str, list[str]], end: float, draw: "Draw | 
 
 
 def _of_channel(name: str, sent: "Sequence[Sent]") -> DeliveryResult:
-    """What came of the addresses of one channel."""
+    """The result of one channel, from those of its addresses."""
     notes = [one.note for one in sent if one.note and not one.trouble]
     took = [one.service for one in sent if not one.trouble]
     lost = [

@@ -39,16 +39,16 @@ UNHEARD = (
     NewConnectionError,
     ssl.SSLCertVerificationError,
 )
-"""Errors of a request of which its service has seen nothing. A proxy's error is none of them: it may be one of the way back."""
+"""Errors of a request that its service never saw. A proxy's error is not among them: it may have happened on the way back."""
 
 TUNNEL = "Tunnel connection failed"
-"""A proxy that answers so has passed nothing on."""
+"""With this answer a proxy has passed nothing on."""
 
 TAKEN, REFUSING = 250, 400
 """Of mail: the reply to a message that was taken, and from where on replies refuse it. Source: RFC 5321, 4.2."""
 
 ASKING = frozenset(("GET", "HEAD", "OPTIONS"))
-"""Methods that bring no message."""
+"""Methods that carry no message."""
 
 
 class Exchange(threading.local):
@@ -86,7 +86,7 @@ class Exchange(threading.local):
         self.begin("", float("inf"))
 
     def begin(self, text: str, end: float) -> None:
-        """A try, which has until ``end``; ``text`` stands in the message. What the service asked for before it counts on."""
+        """Begin a try that has until ``end``; ``text`` is in the message. A wait that the service asked for before still holds."""
         self.host, self.status, self.code, self.error, self.log = "", None, "", None, []
         self.text, self.sent, self.end, self.unanswered, self.declined = text.encode(), [], end, False, False
 
@@ -175,7 +175,7 @@ def causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _carried(error: BaseException) -> BaseException | None:
-    """The error inside this one; what a library calls ``reason`` may be a word."""
+    """The error inside this one, if any: in some libraries ``reason`` is only a text."""
     inside = (getattr(error, "reason", None), *error.args)
     return next((one for one in inside if isinstance(one, BaseException)), None)
 
@@ -192,7 +192,7 @@ def _leave_alone() -> None:
 
 
 def _patient(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Each answer of a mail server has all the time that is left: who gives up sooner sends twice."""
+    """Give each answer of a mail server all the time that is left: giving up sooner would send the mail twice."""
 
     @functools.wraps(method)
     def patient(session: smtplib.SMTP) -> Any:  # noqa: ANN401 - whatever that one returns
@@ -204,7 +204,7 @@ def _patient(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _brief(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The end of a mail session, of which nothing depends any more."""
+    """The end of a mail session gets little time: nothing depends on it."""
 
     @functools.wraps(method)
     def brief(session: smtplib.SMTP) -> Any:  # noqa: ANN401 - whatever that one returns

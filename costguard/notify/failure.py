@@ -46,17 +46,17 @@ CODES = {
     "AccessDenied": "give the key the right sns:Publish for this topic",
     "NotFound": "correct region and topic in the address",
 }
-"""What to do where a service names what is wrong. Sources: the error lists of Slack's ``chat.postMessage`` and of SNS ``Publish``."""
+"""What to do, by a service's own name for what is wrong. Sources: the error lists of Slack's ``chat.postMessage`` and of SNS ``Publish``."""
 
 LACKING = "missing_scope"
-"""This right may be one that only the picture needs."""
+"""The missing right may be one that only the picture needs."""
 
 PASSING_CODES = frozenset(
     ("ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "Throttling")
 )
 
 REFUSED = re.compile(r"\b5\d\d\b")
-"""In what a library logged of a server: a refusal that lasts. Source: RFC 5321, 4.2.1."""
+"""A permanent refusal by a mail server, in what a library logged. Source: RFC 5321, 4.2.1."""
 
 
 _OF_A_PROXY = re.compile(rf"{TUNNEL}: (\d{{3}})\b")
@@ -76,7 +76,7 @@ class Failure(NamedTuple):
 def failure(exchange: Exchange, url: str) -> Failure:
     """How the last try failed."""
     status, error, host = exchange.status, exchange.error, exchange.host
-    code = "" if exchange.code in url else exchange.code  # it may repeat a piece of the address
+    code = "" if exchange.code in url else exchange.code  # it may be a piece of the address
     if exchange.unanswered:
         how = "did not answer in time" if error is None or _late(error) else "ended the connection without an answer"
         return Failure(f"{host} {how}", MAY_HAVE_ARRIVED, blameless=True)
@@ -90,7 +90,7 @@ def failure(exchange: Exchange, url: str) -> Failure:
         return _of_code(code, host)
     if exchange.declined:
         return Failure(f"{host} did not take it, and says so in its answer (HTTP {status})")
-    if status is not None:  # it took the request; an answer that was cut off is none
+    if status is not None:  # it answered the request; an answer that was cut off does not count
         return Failure(f"{host} answered without saying that it took the message", MAY_HAVE_ARRIVED, blameless=True)
     log = [mask(line, [url]) for line in exchange.log]
     telling = [line for line in log if "xception" in line] or log
@@ -130,7 +130,7 @@ def _of_network(error: BaseException, host: str) -> Failure:
 
 
 def _late(error: BaseException) -> bool:
-    """Whether nobody answered; a library of mail calls that a lost connection, too."""
+    """Whether nobody answered in time, which a mail library may call a lost connection."""
     return any(isinstance(one, requests.exceptions.Timeout | TimeoutError) for one in causes(error))
 
 
@@ -174,7 +174,7 @@ def _not_offered(error: smtplib.SMTPNotSupportedError, host: str, url: str) -> F
 
 
 def _refused(host: str, what: str, code: int, said: bytes | str, url: str, *, picture: bool) -> Failure:
-    """What a mail server says is kept: it is no answer to a secret, which none of these steps sends."""
+    """A mail server's own words are kept: none of these steps sends a secret that they could repeat."""
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
     words = mask(" ".join(text.split()), [url])[:120]
     passing = code < 500

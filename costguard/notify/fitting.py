@@ -1,12 +1,12 @@
 """Cut a text down to the characters that a service takes. Pure."""
 
 LEAST_CHARACTERS = 120
-"""A line that is no longer stays as it is while others can be shortened."""
+"""A line of at most so many characters stays whole while others can be shortened."""
 
 CUT = " …"
 RECEIPT = "Receipt: "
 RECEIPT_ELSEWHERE = f"{RECEIPT}`costguard history` shows it."
-"""Part of a receipt is worth nothing."""
+"""Stands in for a receipt that does not fit: part of one is worth nothing."""
 
 
 def fitted(text: str, room: int) -> str:
@@ -28,5 +28,5 @@ def _shorter(line: str) -> str:
 
 
 def _cut(whole: str, room: int) -> str:
-    """Short lines that are too many: the first ones say the most."""
+    """Cut off the end of too many short lines: the first ones say the most."""
     return whole[: max(0, room - len(CUT))].rstrip() + CUT if room > len(CUT) else whole[:room]

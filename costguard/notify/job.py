@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 from costguard.cloud.access import CloudAccess
 
 STORED = "secret:"
-"""How a reference to the store of the machine's own cloud begins."""
+"""How a reference to the secret store of the machine's own cloud begins."""
 
 UNASKED = "no channel"
-"""In the place of a channel, where a message was sent to none: each has asked for other kinds, or nobody is left to hear it."""
+"""Stands in for a channel if a message was sent to none: each wants other kinds, or nobody is left to hear it."""
 
 
 SPARED = "whoever read the start gets the outcome, not each step"
@@ -29,7 +29,7 @@ class Draft(NamedTuple):
 
 
 STANDS_FOR = "stands_for"
-"""The fact that names the earlier messages which a message has overtaken: who has taken none of them gets it in their place."""
+"""The fact that names the earlier messages which this one has overtaken: it replaces them for whoever got none of them."""
 
 STANDS_FOR_LIMIT = 8
 
@@ -39,7 +39,7 @@ RECORDED_BY = ("incident", "takes_back", "unreached_tries")
 
 
 def standing_alone(message: Draft) -> Draft:
-    """The message without what people read in it."""
+    """The message without the text and facts that people read."""
     facts = {name: message.facts[name] for name in RECORDED_BY if name in message.facts}
     return message._replace(facts=facts, title=None, body="")
 

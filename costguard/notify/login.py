@@ -21,7 +21,7 @@ ENDS = frozenset(
 
 
 def keep(message: Message, runtime: str) -> None:
-    """Write or remove the file. It is an aid: that it cannot be written changes nothing."""
+    """Write or remove the file. It is only an aid, so a failure to write it is ignored."""
     if not runtime or message.dry_run:
         return
     path = os.path.join(runtime, FILE)
@@ -33,7 +33,7 @@ def keep(message: Message, runtime: str) -> None:
 
 
 def _write(path: str, text: str) -> None:
-    """Whole or not at all, and readable for everybody."""
+    """Write the file whole or not at all, readable for everybody."""
     descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         os.fchmod(descriptor, 0o644)

@@ -27,7 +27,7 @@ def _lines(block: str, command: str) -> str:
 
 
 def _linked(text: str) -> str:
-    """With each address as a link; one that hides a secret leads nowhere, and stays as it is to read."""
+    """Make each address a link; one whose secret is masked leads nowhere and stays text."""
     parts = _ADDRESS.split(text)
     return "".join(
         _link(part) if number % 2 and HIDDEN not in part else html.escape(part) for number, part in enumerate(parts)
@@ -35,7 +35,7 @@ def _linked(text: str) -> str:
 
 
 def _link(address: str) -> str:
-    """Without what ends a sentence."""
+    """The link for one address, without the punctuation that ends the sentence."""
     place = html.escape(address.rstrip(_ENDS))
     return f'<a href="{place}">{place}</a>{html.escape(address[len(address.rstrip(_ENDS)) :])}'
 
@@ -56,9 +56,9 @@ def _literal(text: str) -> str:
 
 
 def _address(address: str) -> str:
-    """The same address without a mark: a backslash would be part of it, so they are written as RFC 3986, 2.1 has it.
+    """The address with its marks percent-encoded (RFC 3986, 2.1): a backslash before a mark would become part of the address.
 
-    One that hides a secret leads nowhere, and stays as it is to read.
+    One whose secret is masked leads nowhere and stays as it is.
     """
     if HIDDEN in address:
         return _MARKS.sub(lambda mark: f"\\{mark[0]}", address)
@@ -68,6 +68,6 @@ def _address(address: str) -> str:
 
 
 def _spans(text: str, plain: Callable[[str], str], code: Callable[[str], str]) -> str:
-    """Each piece between commands by ``plain``, each command by ``code``."""
+    """Apply ``code`` to each command and ``plain`` to each piece between them."""
     parts = _CODE.split(text)
     return "".join(code(part) if number % 2 else plain(part) for number, part in enumerate(parts))

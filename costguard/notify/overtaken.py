@@ -1,4 +1,4 @@
-"""Whether people have been told something since that a message would contradict: then no further try of it is begun."""
+"""Whether people have since been told something that a message would contradict; then no further try of it is begun."""
 
 import threading
 import time
@@ -22,22 +22,22 @@ class Overtaken:
         self._hurry()
 
     def hurry(self, call: Callable[[], object]) -> None:
-        """Call it then, so that a message that has not left yet does so before the later one."""
+        """Register a function to call when it is set, so that a message that has not left yet leaves before the later one."""
         self._hurry = call
         if self._event.is_set():
             call()
 
     @property
     def needless(self) -> bool:
-        """Whether not even a first try is to be made."""
+        """Whether not even a first try is needed."""
         return self._again and self._event.is_set()
 
     def within(self, seconds: float) -> bool:
-        """Wait so long; whether it was set by then."""
+        """Wait up to so long; whether it was set by then."""
         return self._event.wait(seconds) if seconds > 0.0 else self._event.is_set()
 
     def pause(self, seconds: float) -> float:
-        """Wait so long before the message leaves, unless a later one leaves at once: this one comes before it. For how long it was."""
+        """Wait so long before the message leaves; a later one that leaves at once ends the wait. The seconds waited."""
         begun = time.monotonic()
         self._leave.wait(max(0.0, seconds))
         return time.monotonic() - begun

@@ -12,13 +12,13 @@ from costguard.report.picture import PHONE, Drawer, Picture, install
 
 LEAST_SECONDS, LONGEST_SECONDS = 6 * 3600.0, 7 * 86400.0
 WINDOWS = 3.0
-"""A warning shows so many times the window that was idle: what was before it too."""
+"""The picture of a warning spans so many times the idle window, to show what was before it."""
 
 WAIT_SECONDS, TEST_WAIT_SECONDS = 6.0, 15.0
-"""How long a message waits for its picture, when all else is ready; a test, which nobody is in a hurry for, longer."""
+"""Seconds that a message waits for its picture once all else is ready; a test message, which is not urgent, waits longer."""
 
 RECORD_SECONDS = 0.8
-"""How long the picture waits for the record of its own warning, which is written at the same moment."""
+"""Seconds that the picture waits for the record of its own warning, which is written at the same moment."""
 
 _OF_COUNTDOWN = ("wall", "due_wall", "mode", "action", "threshold")
 
@@ -49,12 +49,12 @@ class Drawing:
         self._given_up = ""
 
     def give_up(self) -> None:
-        """The message leaves without it."""
+        """Do without the picture: the message leaves."""
         self._given_up = "the message was in a hurry"
         self._drawer.give_up()
 
     def wait(self, end: float) -> Picture:
-        """The picture, or why there is none, soon and before ``end``; where nobody installed the library, only a test says so.
+        """The picture, or why there is none, before ``end``. That the library is not installed is told in a test message only.
 
         Several threads may ask; each gets the same one.
         """

@@ -12,11 +12,11 @@ from costguard.clocks import boot_clock
 FOLDER = "left-alone"
 
 LONGEST_WAIT_SECONDS = 900.0
-"""A longer wait is cut, whatever a service asks for: its clock may be wrong, and a warning has an end."""
+"""Longest wait, whatever a service asks for: its clock may be wrong, and a warning is only of use for a while."""
 
 
 class RetryAfter:
-    """The moment of one address. Without a folder that can be written none is known."""
+    """The moment for one address; unknown if the folder cannot be written."""
 
     def __init__(self, runtime: str = "", channel: str = "", number: int = 0) -> None:
         name = "".join(letter if letter.isalnum() or letter in "-_" else "_" for letter in channel)[:100]
@@ -24,7 +24,7 @@ class RetryAfter:
 
     @property
     def until(self) -> float:
-        """The moment on the boot clock; one that is too far away is of another boot."""
+        """The moment on the boot clock; one too far ahead is from another boot, and ignored."""
         if not self._path:
             return 0.0
         try:
@@ -35,7 +35,7 @@ class RetryAfter:
         return found if found <= boot_clock() + LONGEST_WAIT_SECONDS else 0.0
 
     def keep(self, until: float) -> None:
-        """It asked for it."""
+        """Keep the moment until which the service asked to be left alone."""
         if not self._path or until <= self.until:
             return
         made = f"{self._path}.{os.getpid()}.{threading.get_ident()}"

@@ -15,5 +15,5 @@ def next_due(after: float, every: str) -> float:
 
 
 def _morning(now: time.struct_time, days: int) -> float:
-    """Nine o'clock so many days after that day, whatever the clocks did in between."""
+    """Nine o'clock so many days after that day, also across a change of the clocks."""
     return time.mktime((now.tm_year, now.tm_mon, now.tm_mday + days, HOUR_OF_DAY, 0, 0, 0, 0, -1))

@@ -17,7 +17,7 @@ from costguard.notify.job import STORED
 from costguard.notify.message import DeliveryError
 
 STORED_SECONDS = 10.0
-"""The longest that the cloud's store may take."""
+"""Seconds that the cloud's store may take at most."""
 
 
 def read(reference: str, environment: Mapping[str, str]) -> list[str]:
@@ -40,7 +40,7 @@ def read(reference: str, environment: Mapping[str, str]) -> list[str]:
 
 
 def read_stored(reference: str, access: CloudAccess | None, within: float) -> list[str]:
-    """The same of a reference to the cloud's store, in so many seconds. Raises DeliveryError."""
+    """The same for a reference to the cloud's store, within so many seconds. Raises DeliveryError."""
     from costguard.cloud import secret
     from costguard.cloud.api import CloudError
 
@@ -68,7 +68,7 @@ def _credential(name: str, environment: Mapping[str, str]) -> str:
 
 
 def _content(path: str, *, private: bool) -> str:
-    """Raises DeliveryError, also where ``private`` and other users can read or change it: what they read they can use."""
+    """Read a file. Raises DeliveryError, also if it should be ``private`` and other users can read or change it."""
     try:
         with open_file(path) as file:
             state = os.fstat(file.fileno())

@@ -15,25 +15,25 @@ from costguard.notify.job import Draft
 from costguard.notify.schedule import next_due
 
 STAMP = "summary.json"
-"""The file in the state directory that says until when people were told."""
+"""The file in the state directory that says up to which date people were told."""
 
 SENDING = "summary-sending.json"
-"""The file beside it that has the summary which is on its way."""
+"""The file beside it with the summary that is on its way."""
 
 FIRST_SECONDS = 31 * 86400.0
 """The first summary covers no more."""
 
 UNWRITTEN_SECONDS = 4 * 3600.0
-"""What may still wait to be written where there is no record yet."""
+"""Seconds of history that may not be written yet when there is no record."""
 
 DAY_SECONDS = 86400.0
 
 FUTURE_SECONDS = DAY_SECONDS
-"""A stamp that is dated later than now by more was written on a wrong date."""
+"""A stamp further in the future than this was written on a wrong date."""
 
 
 class Stamp(NamedTuple):
-    """Dates: until when everything was told, which ends with what was written then; and when that summary was made."""
+    """Two dates: up to when everything was told, as far as it was written by then; and when that summary was made."""
 
     told_until: float
     made: float
@@ -92,7 +92,7 @@ def told(draft: Draft, now: float) -> None:
 
 
 def _beginning(state: str, now: float) -> float:
-    """From when the first summary counts: what is recorded so far; from now on where a stamp is damaged, which may have told it."""
+    """Where the first summary begins: with the record, or now if a damaged stamp may have told of that already."""
     if os.path.lexists(os.path.join(state, STAMP)):
         return now
     written = None
@@ -102,7 +102,7 @@ def _beginning(state: str, now: float) -> float:
 
 
 def stamp(state: str) -> Stamp | None:
-    """What is known of the last summary; None when there was none. Earlier versions kept one date."""
+    """The stamp of the last summary; None if there was none. Earlier versions kept one date."""
     with suppress(OSError, ValueError, AttributeError), open(os.path.join(state, STAMP), encoding="utf-8") as file:
         kept = json.load(file)
         until, made = number(kept.get("told_until")), number(kept.get("made", kept.get("told_until")))
@@ -111,7 +111,7 @@ def stamp(state: str) -> Stamp | None:
 
 
 def keep(state: str, until: float, made: float) -> None:
-    """Remember until when people were told; a disk that is full costs a summary that comes again."""
+    """Write down up to when people were told; on a full disk the summary comes again."""
     _write(os.path.join(state, STAMP), {"told_until": query.quarter_of(until), "made": made})
     with suppress(OSError):
         os.unlink(os.path.join(state, SENDING))

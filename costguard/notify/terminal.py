@@ -14,7 +14,7 @@ DEFAULT_SECONDS = 5.0
 """How long a channel may take where the settings do not say."""
 
 MOST_WAITING = 256
-"""Terminals that block and are waited for at the same time; each is an open file."""
+"""Terminals that block and are waited for at the same time, at most; each is an open file."""
 
 NONE_OWN = "costguard has no terminal of its own (use the channel wall)"
 UNREAD = "nobody reads it: the terminal program is stopped"
@@ -61,7 +61,7 @@ def write_all(paths: Sequence[str], message: Message, limit: float, procfs: str)
 
 
 def obstacle(path: str) -> str:
-    """Why nothing could be written to a terminal now; nothing is written."""
+    """Why a message could not be written to this terminal now, or empty; nothing is written to find out."""
     fd = _open(path)
     if isinstance(fd, str):
         return fd
@@ -74,7 +74,7 @@ def obstacle(path: str) -> str:
 
 
 def _open(path: str) -> int | str:
-    """A terminal that shows text, or why it cannot be written."""
+    """Open a terminal that shows text; its descriptor, or why that is impossible."""
     try:
         fd = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
     except PermissionError:
@@ -92,7 +92,7 @@ def _open(path: str) -> int | str:
 
 
 def _put(fd: int, path: str, data: bytes, failed: dict[str, str]) -> bytes:
-    """Write what a terminal takes at once and return the rest; nothing is left for a broken one."""
+    """Write what a terminal takes at once and return the rest, which is empty for a broken one."""
     try:
         return data[os.write(fd, data) :]
     except BlockingIOError:
@@ -119,7 +119,7 @@ def _wait(waiting: dict[int, tuple[str, bytes]], end: float, failed: dict[str, s
                 poll.unregister(fd)
                 os.close(fd)
         if not taken:
-            time.sleep(0.01)  # one said it was ready for more than it takes
+            time.sleep(0.01)  # a terminal said that it was ready, but takes less
     for fd, (path, _) in waiting.items():
         failed[path] = STUCK
         os.close(fd)

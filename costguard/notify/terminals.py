@@ -20,7 +20,7 @@ PROMPTS = frozenset(("agetty", "getty", "mgetty", "mingetty", "fgetty", "ngetty"
 """Programs that wait at a terminal for a login, or show a boot screen."""
 
 SHELLS = frozenset(("sh", "bash", "dash", "ash", "zsh", "fish", "ksh", "mksh", "csh", "tcsh", "busybox"))
-"""A shell means a user even without a controlling terminal, as at an emergency console."""
+"""Shells, which mean a user even without a controlling terminal, as at an emergency console."""
 
 CONSOLES = re.compile(r"tty[A-Z]\w*\d+|tty\d+|hvc\d+|hvsi\d+|xvc\d+|sclp_line\d+|console")
 """Names in /dev of possible consoles: virtual, serial, of a hypervisor."""

@@ -1,4 +1,4 @@
-"""Whether apprise can use the addresses of channels: asked by who checks a configuration, in a process that ends. Nothing is sent."""
+"""Whether apprise can use the addresses of channels. Asked when a configuration is checked, in a short-lived process; nothing is sent."""
 
 import os
 import sys
@@ -14,13 +14,13 @@ from costguard.process.wire import MalformedError, build
 from costguard.process.worker import serve
 
 WITHIN_SECONDS = 20.0
-"""For the process to begin, and to load apprise on a busy machine."""
+"""Time for the process to start and load apprise on a busy machine."""
 
 
 def troubles(channels: Mapping[str, Mapping[str, object]]) -> list[Lack]:
     """What is known against channels beyond this machine, as this process sees it. Never an address.
 
-    Of addresses that apprise did not judge in time nothing is claimed.
+    Nothing is claimed about addresses that apprise did not judge in time.
     """
     found = lacks(channels)
     references = {name: str(channel.get("urls", "")) for name, channel in channels.items()}
