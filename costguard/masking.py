@@ -68,9 +68,8 @@ _SECRETS = (
     re.compile(
         r"(?P<keep>\b(?:xox[a-z]-|xapp-|gh[opsur]_|github_pat_|glpat-|hf_|sk-|sk_live_|nvapi-|AIza|ya29\.))[\w-]{10,}(?P<end>)"
     ),
-    re.compile(
-        r"(?P<keep>(?<!\w))eyJ[\w+/-]{10,}={0,2}(?:\.[\w+/-]*={0,2}){0,4}(?P<end>)"
-    ),  # JSON in base64, as tokens begin
+    # JSON in base64, as tokens begin
+    re.compile(r"(?P<keep>(?<!\w))eyJ[\w+/-]{10,}={0,2}(?:\.[\w+/-]*={0,2}){0,4}(?P<end>)"),
 )
 _NAMED = re.compile(
     r"costguard permissions [a-z][\w-]{0,40} --secret [\w/.:+=@-]{1,600}|--secret-id [\w/.:+=@-]{1,600}"

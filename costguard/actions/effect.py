@@ -41,9 +41,8 @@ def run_own(
         return Result(
             "failed", f"{what} could not be started: {not_started.explained(argv[0], error, environ, account)}{within}"
         )
-    if (
-        apart and ended.code == NOT_EXECUTABLE and (why := not_started.refused(argv[0], account))
-    ):  # a shell was to become it
+    # a shell was to become it
+    if apart and ended.code == NOT_EXECUTABLE and (why := not_started.refused(argv[0], account)):
         return Result("failed", f"{what} could not be started: {argv[0]}, run as {not_started.name_of(account)}; {why}")
     output = f"{within}; it said: {ended.output}" if ended.output else within
     if ended.expired:

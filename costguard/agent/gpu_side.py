@@ -78,9 +78,8 @@ class GpuSide:
         self._gathered_since: dict[str, float] = {}  # findings that are about to be told, by their code
         self.findings_by_gpu: dict[str, tuple[str, str]] = {}
         """The finding about each GPU that has one now: its code and text."""
-        self._logged: dict[
-            str, tuple[str, float]
-        ] = {}  # why a GPU cannot be read, as the journal has it, and since when
+        # why a GPU cannot be read, as the journal has it, and since when
+        self._logged: dict[str, tuple[str, float]] = {}
         self._answer: dict[str, Any] | None = None
         self._last_full: tuple[object, Observation] = (
             _NO_ANSWER  # the last answer that was whole: its number and content

@@ -49,10 +49,8 @@ class Connection:
 
     def connect(self) -> None:
         """Raises OSError."""
-        where: tuple[bytes, int] = (
-            self._host.encode("ascii"),
-            self._port,
-        )  # of text it would load the tables of Unicode
+        # bytes: of text the library of sockets would load the tables of Unicode
+        where = (self._host.encode("ascii"), self._port)
         self._socket = socket.create_connection(where, self._step)  # type: ignore[arg-type]  # getaddrinfo takes bytes
 
     def ask(self, method: str, target: str, headers: Mapping[str, str], longest: int) -> HttpAnswer:

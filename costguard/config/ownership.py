@@ -52,9 +52,8 @@ def check(settings: Settings, written: Mapping[str, Value], given: Given, uid: i
         if found is None:
             continue
         if os.path.basename(found.place) == paths.DROP_INS and not found.remedy.startswith("sudo chmod"):
-            found = found._replace(
-                remedy=f"sudo chown {'root:root' if uid == 0 else uid} {found.place}"
-            )  # a copy elsewhere is never read
+            # a copy elsewhere is never read
+            found = found._replace(remedy=f"sudo chown {'root:root' if uid == 0 else uid} {found.place}")
         if (found.place, found.remedy) in seen:
             continue  # told once, however many files are below it
         seen.add((found.place, found.remedy))

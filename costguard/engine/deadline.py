@@ -93,9 +93,8 @@ def work_over_at(state: State, rules: Rules) -> float:
 
 def no_work_from(state: State, rules: Rules) -> float:
     """From when on no judged GPU works, nor may: one that became unknown at work counts for a window. NEVER while one is seen."""
-    until = (
-        -NEVER if state.core.selection.judged else state.core.clocks.began + rules.policy.kill_duration
-    )  # none was ever seen
+    # none was ever seen
+    until = -NEVER if state.core.selection.judged else state.core.clocks.began + rules.policy.kill_duration
     for track in [state.tracks[i] for i in state.core.selection.judged]:
         if track.unknown_since is None:
             if track.busy:

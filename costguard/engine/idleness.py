@@ -73,9 +73,8 @@ def unknown_at(state: State, rules: Rules) -> float:
         return NEVER
     if core.signals.known_work is None or core.signals.known_work.busy:
         return NEVER
-    return (
-        max(core.signals.unknown_since, core.signals.host.since, core.signals.known_work.since) + after
-    )  # no work in the meantime, where it can be seen
+    # no work in the meantime, where it can be seen
+    return max(core.signals.unknown_since, core.signals.host.since, core.signals.known_work.since) + after
 
 
 def concerned(state: State, rules: Rules) -> tuple[int, ...]:

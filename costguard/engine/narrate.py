@@ -225,9 +225,8 @@ class Sentence:
         times = [(earliest(reason, situation), reason) for reason in OWN_REASONS if reason.applies(policy)]
         would = "" if policy.mode == "live" else "DRY RUN: "
         for at, reason in times:
-            if (
-                at == NEVER and reason.at(situation) <= state.at and not reason.heeds_vetoes
-            ):  # it waits for the end of the work
+            # it waits for the end of the work
+            if at == NEVER and reason.at(situation) <= state.at and not reason.heeds_vetoes:
                 words = f"{reason.outlook(policy)} has passed; {would}warning once no work was seen for"
                 return f"{words} {duration(deadline.work_over_seconds(rules))}, {action} {_later(rules, 'later')}"
         if kept := self._kept_until(situation):

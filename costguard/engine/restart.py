@@ -99,9 +99,8 @@ def _restarted(turn: Turn, event: Began, incident: Incident) -> None:
     elif phase == CONFIRMING:
         _ask_again(turn, event.at)
     elif incident.action == "end_process" and turn.core.ending.done == "acted":
-        turn.announcement = announcement._replace(
-            effect=""
-        )  # whoever has not heard of the exit reads nothing that is over
+        # whoever has not heard of the exit reads nothing that is over
+        turn.announcement = announcement._replace(effect="")
         turn.ending = turn.ending._replace(remind_at=NEVER)
         turn.incident = turn.incident._replace(detail=STARTED_AGAIN)
     elif announcement.effect:  # the guard ended before it knew that anybody had heard of the end

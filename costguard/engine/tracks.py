@@ -150,9 +150,8 @@ def _carry(
         return become_unknown(old, before), False
     busy = is_busy(reading, rules)
     reach = max(reading.covers, point)
-    if old is not None and (
-        old.unknown_since is None or old.unknown_since >= old.known_since
-    ):  # else nothing but `_last_seen`
+    # else nothing but `_last_seen`
+    if old is not None and (old.unknown_since is None or old.unknown_since >= old.known_since):
         last = before if old.unknown_since is None else old.unknown_since
         # a momentary value after unknown says nothing about the hole; evidence that reaches across it does
         if at - last <= (reach if old.unknown_since is None else reading.covers + LOOK_SECONDS):

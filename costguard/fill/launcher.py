@@ -218,9 +218,8 @@ class FillLauncher:
         process = find(prepared.leader)
         run = FillRun(slot, prepared, mark_of(process, filler=True) if process is not None else 0, folder)
         self._runs.append(run)
-        self._watching.write(
-            StartedRun(run.mark, folder)
-        )  # before it does anything: who outlives this process knows of it
+        # before it does anything: who outlives this process knows of it
+        self._watching.write(StartedRun(run.mark, folder))
         prepared.go()
 
     def _begun(self, run: FillRun) -> None:

@@ -103,9 +103,8 @@ def summary(events: Sequence[Event]) -> IncidentSummary:
             again = _fate(data, bool(over), over)
             fates[str(data["effect"])] = again if again == DELIVERED else fates.get(str(data["effect"]), again)
     known_by = events[-1].wall - FATE_WITHIN_SECONDS
-    fates = {
-        effect: DOUBTED for effect, told in tells.items() if told < known_by
-    } | fates  # the guard ended before it knew
+    # the guard ended before it knew
+    fates = {effect: DOUBTED for effect, told in tells.items() if told < known_by} | fates
     first, counted = events[0], Counter(fates.values())
     return IncidentSummary(
         first.incident, first.wall, events[-1].wall, first.machine, first.instance, known["reason"], known["action"],

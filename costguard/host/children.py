@@ -233,9 +233,8 @@ def _session(leader: int) -> list[int]:
                 fields = file.read(4096).rpartition(b")")[2].split()
         except OSError:
             continue
-        lives = len(fields) > 17 and (
-            fields[0] not in (b"Z", b"X") or int(fields[17]) > 1
-        )  # proc(5): state, num_threads
+        # proc(5): state, num_threads
+        lives = len(fields) > 17 and (fields[0] not in (b"Z", b"X") or int(fields[17]) > 1)
         if lives and fields[3] == b"%d" % leader:  # session
             members.append(int(name))
     return members

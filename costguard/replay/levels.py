@@ -152,9 +152,8 @@ class Levels:
         if key not in self._joined:
             found = self.joined(rules, which)
             flags = found.levels.translate(_ONLY[BUSY])
-            two = (
-                len(which) == 1 and UNKNOWN not in found.levels
-            )  # loud and quiet, which change together with the flags
+            # loud and quiet, which change together with the flags
+            two = len(which) == 1 and UNKNOWN not in found.levels
             self._joined[key] = LevelSignal(flags, found.changes) if two else signal(flags)
         return self._joined[key]
 

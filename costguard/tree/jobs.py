@@ -53,9 +53,8 @@ class Origin(NamedTuple):
     launcher: int
     born: int  # the launcher's start time, in clock ticks since boot: a process id alone may be used again
     session: int  # the launcher's, which has others than the tree
-    foreign: tuple[
-        tuple[int, int], ...
-    ]  # descendants of the launcher that were there before the command: number and start
+    # descendants of the launcher that were there before the command: number and start
+    foreign: tuple[tuple[int, int], ...]
 
 
 class WatchJob(NamedTuple):

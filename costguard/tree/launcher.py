@@ -64,9 +64,8 @@ class Launcher:
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, signal.SIG_DFL)  # as this process got it
         # to write to a terminal from the background must not stop the launcher
-        heeded = [
-            number for number in FORWARDED if signal.getsignal(number) is not signal.SIG_IGN
-        ]  # not those of nohup
+        # not those of nohup
+        heeded = [number for number in FORWARDED if signal.getsignal(number) is not signal.SIG_IGN]
         self._signals = BlockedSignals([*heeded, signal.SIGCHLD, signal.SIGCONT], [signal.SIGTTOU])
         become_subreaper()
         self._tree = OwnTree(cgroup.make(f"costguard-exec-{os.getpid()}"))

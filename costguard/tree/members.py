@@ -140,9 +140,8 @@ class Followed:
         for pid in processes.below(self._roots(), new, self._not_ours()):
             self._members[pid] = new.pop(pid)
         for pid, process in new.items():
-            if (
-                process.parent in self._others or process.parent <= 1
-            ):  # else its parent died meanwhile: it has another now
+            # else its parent died meanwhile: it has another now
+            if process.parent in self._others or process.parent <= 1:
                 self._others.add(pid)
         return list(self._members.values())
 

@@ -159,9 +159,8 @@ def _answered(response: Any, doing: str) -> CloudError:
         kind = _CLOCK
     hint = f"grant {doing}: {kind.hint}" if kind is _DENIED else kind.hint
     ours = bool(response.get("ResponseMetadata", {}).get("RequestId"))
-    if (
-        kind is _REFUSED and not ours and (not code or code.isdigit())
-    ):  # what the SDK makes of an answer without an error
+    # what the SDK makes of an answer without an error
+    if kind is _REFUSED and not ours and (not code or code.isdigit()):
         return _foreign(doing, status)
     if kind is _REFUSED:
         hint = next((what for sign, what in _HINTS if sign in f"{code} {message}"), hint)

@@ -24,9 +24,8 @@ LOGIN = "run `gcloud auth application-default login`"
 _BETWEEN = hints.proxy("googleapis.com")
 _SKEW_SECONDS = 300.0  # seconds; tokens are refused beyond about this difference
 _NOT_FOUND = {"notFound", "RESOURCE_NOT_FOUND"}
-_AROUND = re.compile(
-    r"projects/[^/']+(/zones/[^/']+)?'"
-)  # a project or a zone that is not found says nothing of the machine
+# a project or a zone that is not found says nothing of the machine
+_AROUND = re.compile(r"projects/[^/']+(/zones/[^/']+)?'")
 _THROTTLING = {"rateLimitExceeded", "userRateLimitExceeded", "quotaExceeded", "RATE_LIMIT_EXCEEDED"}
 _THROTTLING |= {"RESOURCE_OPERATION_RATE_EXCEEDED"}  # of one machine
 _PASSING = {"resourceNotReady", "backendError", "internalError"}

@@ -67,11 +67,12 @@ def identify(place: Place) -> Task:
     details = {"namespace": namespace, "pod": pod, "uid": uid, "run": uid}  # a StatefulSet's next pod has the same name
     evidence = tuple(f"{one.source}: {' '.join(filter(None, one[1:]))}" for one in facts if any(one[1:]))
     named = {name: one for name, one in details.items() if one}
+    # how it starts again depends on the owner: the plan says that
     advice = Advice(
         reach=f"kubectl exec -n {namespace} {pod} [-c CONTAINER] -- {{}}",
         end="`kubectl`, at its owner (`costguard status` names that)",
         show=f"`kubectl get pod -n {namespace} {pod}`",
-    )  # how it starts again depends on the owner: the plan says that
+    )
     return Task(f"{namespace}/{pod}", f"pod {namespace}/{pod}", details=named, evidence=evidence, advice=advice)
 
 

@@ -62,9 +62,8 @@ class GpuHolders:
     def __init__(self, place: SensePaths) -> None:
         self._proc = place.proc
         self._edition: int | None = None  # of no look yet
-        self._due: dict[
-            int, list[tuple[float, int, Process]]
-        ] = {}  # by user: when, the youngest first, and which process
+        # by user: when, the youngest first, and which process
+        self._due: dict[int, list[tuple[float, int, Process]]] = {}
         self._first = 0  # which user has his turn first
         self._held: dict[int, DeviceHolder] = {}
         self.hidden = False

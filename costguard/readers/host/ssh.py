@@ -149,15 +149,13 @@ class Ssh:
         self._session, self._editor = float(settings["session"]), float(settings["editor"])
         self._cores = float(settings["editor_cores"])
         self._groups: dict[str, _Group] = {}
-        self._editors: dict[
-            int, tuple[Process, str, bool]
-        ] = {}  # by process: which editor, and whether its extension host
+        # by process: which editor, and whether its extension host
+        self._editors: dict[int, tuple[Process, str, bool]] = {}
         self._edition: int | None = None  # of no look yet
         self._looked = False
         self._hidden: set[int] = set()  # processes that this user may not see
-        self._alone: dict[
-            int, tuple[Process, bool]
-        ] = {}  # daemons' processes without a daemon above them: whether each is a session
+        # daemons' processes without a daemon above them: whether each is a session
+        self._alone: dict[int, tuple[Process, bool]] = {}
         self._first = 0  # which group has its turn first
         self.rests_until = 0.0
 

@@ -191,9 +191,8 @@ class _PartlyRead:
         place = self._rows % count
         if gpus is not None and not gpus.repeats([*self._rhythm[place:], *self._rhythm[:place]]):
             return False
-        moments = arrow_values.moments(
-            times, self._grouper.moments
-        )  # of every row: a wrong one is an error of the file
+        # of every row: a wrong one is an error of the file
+        moments = arrow_values.moments(times, self._grouper.moments)
         self._last.frombytes(arrow_values.every(moments, count - 1 - place, count))
         if count > 1:
             self._first.frombytes(arrow_values.every(moments, -place % count, count))
