@@ -6,7 +6,7 @@ unknown protocol, such as a training job's rendezvous, may be harmed by a reques
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from costguard.readers.host.arguments import PYTHONS, Recognised
 from costguard.readers.host.inference import NIM_PATH, PATHS, Family, family_of, ports_of
@@ -73,6 +73,7 @@ class Serving:
         self._spots: list[_PageAddress] = []
         self._blind = ""  # why listening ports cannot be seen
         self._crowds: list[int] = []  # users whose servers take too long to go through
+        self._hidden: list[int] = []  # usual ports of which nobody but root sees the process
         self._pages: dict[_PageAddress, MetricsPage] = {}
         self._named: dict[str, MetricsPage] = {}  # pages that the owner has named
         self._wrong = ""
@@ -110,6 +111,7 @@ class Serving:
             self._list(now.boot, recognised, processes)
         troubles = {words for words in (processes.unknown, self._wrong, self._blind) if words}
         troubles.update(self._more_of(uid) for uid in self._crowds)
+        troubles.update(f"only root can see what listens on port {port}" for port in self._hidden)
         if not (troubles or self._spots or self._pages or self._named or self._active):
             self.rests_until = self._list_at if self._recognised.settled else 0.0
             return NO_SERVER
@@ -187,7 +189,7 @@ class Serving:
 
     def _list(self, now: float, recognised: list[tuple[Process, Any]], processes: Processes) -> None:
         """Find where pages may be."""
-        self._spots, self._blind = [], ""
+        self._spots, self._blind, self._hidden = [], "", []
         try:
             own = listeners(self._place.proc)
         except OSError as error:
@@ -213,11 +215,13 @@ class Serving:
         for row in own:
             if row.port in self.usual_ports and row.address and ("", row.port) not in taken:
                 taken.add(("", row.port))
-                holds = self._holders.listens(now, row, processes)
-                if holds is None:
-                    self._crowds.append(row.uid)
-                elif holds:
-                    self._spots.append(_PageAddress(row.address, row.port, 0, row.uid))
+                match self._holders.listens(now, row, processes):
+                    case "too much to tell":
+                        self._crowds.append(row.uid)
+                    case "hidden":
+                        self._hidden.append(row.port)
+                    case "a GPU":
+                        self._spots.append(_PageAddress(row.address, row.port, 0, row.uid))
 
     def _network_of(self, process: Process, own: list[Listener]) -> tuple[str, list[Listener]]:
         """The name of the network of a process, empty for this process's own, and the listening sockets there."""
@@ -226,6 +230,10 @@ class Serving:
             return net, (listeners(self._place.proc, process.pid) if net else own)
         except OSError:  # it has ended
             return net, []
+
+
+Holding = Literal["a GPU", "no GPU", "too much to tell", "hidden"]
+"""What the process that listens holds, or one below it: nobody can tell where its user has too many files open, or where only root may look."""
 
 
 class _Owner(NamedTuple):
@@ -249,37 +257,35 @@ class _Holders:
         inodes = {row.inode for row in rows}
         self._owners = {inode: owner for inode, owner in self._owners.items() if inode in inodes}
 
-    def listens(self, now: float, row: Listener, processes: Processes) -> bool | None:
-        """Whether the process that listens there, or one below it, holds a GPU; None if its user has too many files open to tell."""
+    def listens(self, now: float, row: Listener, processes: Processes) -> Holding:
+        """What the process that listens there, or one below it, holds."""
         owner = self._owners.get(row.inode)
         if owner is None:
             pid = self._owner_of(row, processes)
-            if pid is None:
-                return None
+            if not isinstance(pid, int):
+                return pid
             owner = self._owners[row.inode] = _Owner(pid, False, now)
         process = processes.get(owner.pid)
-        if process is None or owner.held or now < owner.again:
-            return owner.held
-        held = any(self._holds(one.pid) for one in processes.below([process]))
-        self._owners[row.inode] = owner._replace(held=held, again=now + AGAIN_SECONDS)
-        return held
+        if process is not None and not owner.held and now >= owner.again:
+            held = any(self._holds(one.pid) for one in processes.below([process]))
+            owner = self._owners[row.inode] = owner._replace(held=held, again=now + AGAIN_SECONDS)
+        return "a GPU" if owner.held else "no GPU"
 
-    def _owner_of(self, row: Listener, processes: Processes) -> int | None:
-        """The first process that has this socket open, 0 if none is seen; None if finding it takes too long."""
-        pids = sorted(process.pid for process in processes.all() if process.uid == row.uid)
+    def _owner_of(self, row: Listener, processes: Processes) -> int | Literal["too much to tell", "hidden"]:
+        """The first process that has this socket open, 0 if none is seen and each may be inspected."""
+        hidden = False
         end = time.thread_time() + SECONDS
-        for pid in pids:
-            if self._has(pid, row.inode):
-                return pid
+        for pid in sorted(process.pid for process in processes.all() if process.uid == row.uid):
+            try:
+                if row.inode in sockets_of(self._proc, pid):
+                    return pid
+            except PermissionError:
+                hidden = True
+            except OSError:  # it has ended
+                pass
             if time.thread_time() > end:
-                return None
-        return 0
-
-    def _has(self, pid: int, inode: int) -> bool:
-        try:
-            return inode in sockets_of(self._proc, pid)
-        except OSError:
-            return False
+                return "too much to tell"
+        return "hidden" if hidden else 0
 
     def _holds(self, pid: int) -> bool:
         try:

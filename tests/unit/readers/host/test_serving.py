@@ -17,6 +17,7 @@ from costguard.readers.host.page import PageError
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import Moment, SensePaths, Sight
 from costguard.readers.host.serving import LIST_RARELY_SECONDS, SERVERS_OF_A_USER, USUAL_PORTS, Serving, parts
+from tests.unit.readers.host.rightless import closed
 from tests.unit.readers.host.servers import WITHIN, Script, Server, answered, page, raw, settle, silence
 from tests.unit.readers.host.tree import look_as_reader
 
@@ -623,14 +624,25 @@ def test_a_usual_port_of_which_nobody_sees_the_process_is_left_alone(world: Worl
     """That another process holds a GPU says nothing about it."""
     server = serve(page(sglang(running=1.0)))
     world.sense.usual_ports = (server.port,)
-    own = world.proc / str(os.getpid())
-    own.unlink()
-    world.process(os.getpid(), "python3 test.py")  # it shows nothing of what it has open
-    for name in ("ns", "net"):
-        (own / name).symlink_to(f"/proc/self/{name}")
+    _shows_nothing_of_itself(world)
     world.process(5, "python3 train.py", holds=("/dev/null", f"{world.dev}/nvidia0"))
     assert world.looks(3) == Sight(seen="no inference server runs")
     assert server.requests == []
+
+
+def test_a_usual_port_whose_process_only_root_may_look_at_is_unknown(world: World, serve: Serve) -> None:
+    """An agent that is not root's would take it for a machine without a server."""
+    server = serve(page(sglang(running=1.0)))
+    world.sense.usual_ports = (server.port,)
+    inode = next(row for row in _own_sockets() if row[1] == server.port)[0]
+    _shows_nothing_of_itself(world)
+    world.process(5, "python3 serve.py", holds=(f"socket:[{inode}]", f"{world.dev}/nvidia0"))
+    with closed(world.proc / "5" / "fd"):
+        assert world.looks(3).unknown == f"only root can see what listens on port {server.port}"
+    assert server.requests == []
+    world.look(LIST_RARELY_SECONDS)
+    sight = world.looks(2)
+    assert (len(sight.active), sight.unknown) == (1, ""), "as soon as it may"
 
 
 def test_a_usual_port_whose_process_takes_too_long_to_be_found_is_unknown(
@@ -687,6 +699,15 @@ def test_a_server_that_listens_late_is_found_after_a_rest(world: World, serve: S
     world.look(LIST_RARELY_SECONDS)
     (one,) = world.looks(2).active
     assert one.who == f"SGLang of {one.user} on port {server.port}"
+
+
+def _shows_nothing_of_itself(world: World) -> None:
+    """Of what the test has open: the sockets of the servers that it serves, too."""
+    own = world.proc / str(os.getpid())
+    own.unlink()
+    world.process(os.getpid(), "python3 test.py")
+    for name in ("ns", "net"):
+        (own / name).symlink_to(f"/proc/self/{name}")
 
 
 def _own_sockets() -> list[tuple[int, int]]:
