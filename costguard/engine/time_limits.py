@@ -13,6 +13,9 @@ START_SECONDS = 5.0
 LOAD_SECONDS = 90.0
 """For a cloud's library to be loaded: seconds of a processor, of which a machine gives few where much runs."""
 
+SENDER_LOAD_SECONDS = 30.0
+"""The same for the library that sends messages."""
+
 FACTS_SECONDS = 45.0
 """To identify the machine, log in and gather facts, beside loading the library for it."""
 
@@ -71,7 +74,7 @@ def _limits(*parts: float) -> Limits:
     return Limits(own, own + MARGIN_SECONDS)
 
 
-TELL = _limits(START_SECONDS, WAITING_SECONDS, DELIVERY_SECONDS)
+TELL = _limits(START_SECONDS, SENDER_LOAD_SECONDS, WAITING_SECONDS, DELIVERY_SECONDS)
 RECALL = _limits(START_SECONDS)
 CHECK = _limits(START_SECONDS, LOAD_SECONDS, FACTS_SECONDS, TAGS_SECONDS)
 CONFIRM = _limits(START_SECONDS, LOAD_SECONDS, CONFIRM_SECONDS)

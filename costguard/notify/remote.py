@@ -118,6 +118,12 @@ def quiet() -> None:
 _one_at_a_time = threading.Lock()
 
 
+def load() -> None:
+    """Have the library ready to send, which takes seconds of a processor the first time."""
+    with _one_at_a_time:
+        _ready()
+
+
 @functools.cache
 def _ready() -> None:
     quiet()
@@ -348,8 +354,7 @@ def deliver(
     who takes the message is written there. ``since``: when it could leave, on the boot clock. Once it is
     ``overtaken`` no further try is begun.
     """
-    with _one_at_a_time:
-        _ready()
+    load()
     message = message._replace(title=harmless(message.title), body=harmless(message.body))
     record = record or DeliveryRecord("", Draft(message.id, message.kind), again=False)
     sending = _Sending(message, record, overtaken, (since, end))
@@ -459,8 +464,7 @@ def _in_turn(
 
 def unusable(urls: Sequence[str]) -> dict[int, Sent]:
     """What is wrong with addresses, by their numbers from 1, as far as that is known without sending anything."""
-    with _one_at_a_time:
-        _ready()
+    load()
     found = {number: _refused(url, _plugin(url)) for number, url in enumerate(urls, start=1)}
     return {number: sent for number, sent in found.items() if sent is not None}
 

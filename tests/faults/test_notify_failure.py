@@ -233,6 +233,28 @@ def test_a_service_that_is_as_slow_as_a_message_has_time_has_taken_it(tmp_path: 
         assert len(services.asked) == 1
 
 
+LOADS_SLOWLY = """
+import sys, time
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "apprise":
+            sys.meta_path.remove(self)
+            time.sleep(5.0)
+
+sys.meta_path.insert(0, Slow())
+"""
+
+
+def test_the_time_in_which_the_library_loads_is_no_time_of_a_message(tmp_path: Path) -> None:
+    """On a busy machine that takes long: a warning reached nobody, though each service was there."""
+    (tmp_path / "sitecustomize.py").write_text(LOADS_SLOWLY)
+    found = {"PYTHONPATH": os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH", ""))))}
+    with Services(tmp_path, {"discord.com": lambda _asked, _before: Answer(204)}) as services:
+        told, _ = tell(tmp_path, {"discord": DISCORD}, {**services.environment, **found}, seconds=4.0)
+    assert told["reached"] == {"discord": "Discord"}
+
+
 def test_what_was_not_sent_for_want_of_time_is_no_fault_of_the_service(tmp_path: Path) -> None:
     """It asked for nothing."""
     with Services(tmp_path, {"discord.com": lambda _asked, _before: Answer(204)}) as services:
