@@ -38,7 +38,7 @@ def test_the_page_is_printed_from_the_code() -> None:
 def test_every_own_reason_keeps_to_its_line() -> None:
     """The tests below hold each line of the table against the engine; a reason that is added gets a policy for them."""
     lacking = {reason.name for reason in OWN_REASONS} - POLICIES.keys()
-    assert not lacking, f"add a policy for {sorted(lacking)} to POLICIES"
+    assert not lacking, f"add a policy for {sorted(lacking)} to POLICIES of tests/engine/test_tables.py"
 
 
 def test_those_who_judge_the_engine_know_every_own_reason() -> None:

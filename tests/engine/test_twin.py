@@ -440,7 +440,7 @@ LEADS_TO: dict[str, tuple[Policy, list[Deed]]] = {
 def test_every_reason_of_the_machine_is_lived_through() -> None:
     """A reason that is added gets a life here, and a policy among those that the lives above draw from."""
     own = {reason.name for reason in OWN_REASONS}
-    assert set(LEADS_TO) == own, f"give {sorted(own ^ LEADS_TO.keys())} a life in LEADS_TO, and its policy to POLICIES"
+    assert set(LEADS_TO) == own, f"give {sorted(own ^ LEADS_TO.keys())} a life in LEADS_TO of tests/engine/test_twin.py"
     for name, (policy, deeds) in LEADS_TO.items():
         assert policy in POLICIES, f"add the policy of {name} to POLICIES"
         twins = live(policy, 0.0, deeds)

@@ -67,7 +67,7 @@ class Errand:
         return self._output
 
     def look(self, now: float) -> dict[str, Any] | None:
-        """The answer, None while it is not there yet. Raises ErrandError if none will come. Either way the errand is over."""
+        """The answer, None while it is not there yet. Raises ErrandError if none will come. The errand is over with either."""
         try:
             while len(self._answer) <= ANSWER_BYTES and (data := os.read(self._output, ANSWER_BYTES)):
                 self._answer += data

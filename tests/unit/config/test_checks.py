@@ -31,7 +31,7 @@ def test_every_reason_has_a_shortest_time() -> None:
     lacking = {reason.name for reason in OWN_REASONS} ^ (LEAST.keys() | DATED.keys())
     assert not lacking, f"say in config/checks.py how short {sorted(lacking)} may be in live mode, and add it to LEAST"
     for option, short, least in LEAST.values():
-        assert found(*LIVE, f"{option}={short}") == [option], f"{option} = {short} must be refused"
+        assert found(*LIVE, f"{option}={short}") == [option], f"config/checks.py must refuse {option} = {short}"
         assert found(*LIVE, f"{option}={least}") == []
 
 

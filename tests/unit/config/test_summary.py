@@ -40,7 +40,7 @@ def test_every_reason_to_stop_is_named() -> None:
     missing = {reason.name for reason in OWN_REASONS} ^ SAID.keys()
     assert not missing, f"tell of {sorted(missing)} in config/summary.py, and add the words to SAID"
     for option, said in SAID.values():
-        assert said in words(option)
+        assert said in words(option), f"say {said!r} of {option} in config/summary.py"
 
 
 def test_live_and_dangerous_settings_are_named() -> None:
