@@ -460,6 +460,7 @@ class Judge(Watch):
             self.dues.unheard()
             self.tidings.unheard()
             self.endings.unsaved()
+            self.steps.unsaid(self.incident)
         if self.unsaved:
             self._forgets()
             self.hazy_at = self.at  # what was seen since the state could be saved last is a hole to this guard
@@ -694,7 +695,7 @@ class Judge(Watch):
             self._forget_stops(self.at - 1.0)
 
     def _forget_stops(self, until: float) -> None:
-        """Work was seen: earlier stops count no more (I9), once that is on the disk."""
+        """Work was seen, or root says so: earlier stops count no more (I9), once that is on the disk."""
         if gone := [stop for stop in self.tried_stops if stop <= until]:
             self._forgiven_stops = (self.at, gone)
         self.tried_stops = [stop for stop in self.tried_stops if stop > until]
@@ -961,7 +962,9 @@ class Judge(Watch):
 
     def reported(self, now: Instant, job: dict[str, Any], outcome: dict[str, Any]) -> None:
         """A worker said what became of an attempt."""
-        if job["job"] in {"act", "confirm"} and outcome["status"] in {"refused", "failed"}:
+        over = self.incidents.is_over(job.get("incident", ""))
+        # of what a sleep has closed nobody waits for the answer: such a request counts as a stop
+        if job["job"] in {"act", "confirm"} and outcome["status"] in {"refused", "failed"} and not over:
             self._in_vain.add(job["attempt"])
         if job["job"] == "act" and outcome["status"] == "refused":
             self._vetoes(job["incident"])
@@ -972,7 +975,7 @@ class Judge(Watch):
             return  # a reload lets go of the question, and asks anew
         elif job["job"] != "hook" and outcome["status"] == "done" and self.endings.is_believed(job["action"]):
             self.shown_done.add(job["attempt"])
-            if not self.incidents.is_over(job["incident"]):  # not when the world was asked twice, and answers again
+            if not over:  # not when the world was asked twice, and answers again
                 self.tidings.owes("done")
 
     def _vetoes(self, incident: str) -> None:
@@ -1023,7 +1026,7 @@ class Judge(Watch):
             if uid == 0:
                 self.endings.let_go()
                 self.stops.clear()
-                self.tried_stops.clear()
+                self._forget_stops(self.at)
                 if self.stage in {"done", "failed"}:
                     self.enter("watching")
                 elif self.stage == "unsure":

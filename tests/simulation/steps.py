@@ -27,6 +27,11 @@ class Steps:
         self._ran: dict[tuple[str, str], float] = {}  # step and incident, and when its program began last
         self._due: dict[tuple[str, str], float] = {}
         self._under: dict[str, dict[str, Any]] = {}  # the configuration under which an incident was first heard of
+        self._perhaps_over = ""  # an incident of which a guard was killed that may just have decided how it ended
+
+    def unsaid(self, incident: str) -> None:
+        """A guard was killed as it saved what it had decided."""
+        self._perhaps_over = incident
 
     def heard(self, incident: str | None) -> None:
         """A worker is started for this incident, or people hear of it."""
@@ -90,7 +95,8 @@ class Steps:
         begun = judge.at - judge.guard_at > SOON  # the one before it may have been killed as it warned
         if step in {"warning", "cancelled"} and incident not in judge.tried and begun and job["reason"] != "person":
             judge.breaks(f"the program of {step} runs for {incident}, of which nobody was warned")
-        if step in {"cancelled", "undo"} and judge.incident == incident and judge.is_out():
+        known = judge.incident == incident != self._perhaps_over
+        if step in {"cancelled", "undo"} and known and judge.is_out():
             judge.breaks(f"the program of {step} runs for {incident}, whose request is out")
 
     def tick(self) -> None:
