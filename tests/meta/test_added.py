@@ -119,7 +119,9 @@ def test_every_channel_of_this_machine_is_tested(channel: str) -> None:
     """What it writes, and what it says of it, is tried by itself or by the worker that delivers."""
     module, _, name = LOCAL_CHANNELS[channel].rpartition(".")
     imports = re.compile(rf"from {re.escape(module)} import .*\b{name}\b|{re.escape(module)}\.{name}\b")
-    assert any(imports.search(text) for _, text in sources("unit", "faults")), f"test {module}.{name}"
+    assert any(imports.search(text) for _, text in sources("unit", "faults")), (
+        f"test {module}.{name} in tests/faults or tests/unit"
+    )
 
 
 def typed(text: str) -> set[str]:
