@@ -33,7 +33,8 @@ BESIDE_SECONDS = 0.2
 FILES_KEPT = 48
 """Messages whose record is kept; older ones belong to stories that are over."""
 
-LONGEST_BYTES = 64 << 10
+LONGEST_BYTES = 4 << 20
+"""So much of a record is read: a countdown that no channel takes is tried every two minutes, and each try of each address has its lines."""
 
 HERE_AGAIN_SECONDS = 600.0
 """People at a terminal read the same again after so long at the earliest, while a channel beyond the machine takes nothing."""

@@ -214,6 +214,20 @@ def test_without_a_history_what_has_ended_is_taken_for_written(tmp_path: Path) -
     assert [told.beside["id"] for told in next_guard(tmp_path)] == ["m2"]
 
 
+def test_who_takes_a_message_after_hours_of_tries_is_known(tmp_path: Path) -> None:
+    """A countdown is tried every two minutes while no channel takes it: a terminal then had it with each of them, as the end of the record was not read."""
+    for _ in range(60):
+        record = begun(tmp_path, again=True)
+        for _ in range(20):
+            record.asked("team", 0)
+            record.not_taken(
+                "team", 0, "Slack: hooks.slack.com could not be reached (check this machine's network and proxy)"
+            )
+        record.ended()
+    record.keep("wall", 0, "1 terminal (pts/0)")
+    assert begun(tmp_path, again=True).taken.keys() == {("wall", 0)}
+
+
 OWED: dict[str, Any] = {"beside": {"digest": "b007-digest10"}, "status": "delivered"}
 """What is recorded of a message that was held back for a digest."""
 
