@@ -217,11 +217,12 @@ def _work_ends(turn: Turn, incident: Incident | None) -> bool:
     state, rules, since = turn.state, turn.rules, turn.ending.since
     if turn.ending.disproved_at < NEVER:  # whoever heard *done* hears first that it was wrong
         return False
+    unheard = incident is not None and incident.announcement.effect and turn.ending.done not in GOOD
+    if unheard and turn.at < since + HEARD_WITHIN_SECONDS:
+        return False  # the last that people heard is that it acts
     if incident is not None and incident.by_person:
-        if incident.announcement.effect and turn.ending.done not in GOOD:
-            # it was requested during work: people must hear first that it failed
-            return turn.at >= since + HEARD_WITHIN_SECONDS
-        return work_seen(state, rules)  # perhaps requested during work: the machine's own rules apply again
+        # perhaps requested during work: the machine's own rules apply again
+        return bool(unheard) or work_seen(state, rules)
     if incident is None or not reasons.reason_of(incident).by_date:
         return work_seen(state, rules, since)  # *unused* may be shorter than the window
     if not rules.policy.stop_busy:

@@ -5,9 +5,10 @@ import pytest
 from costguard.config.types import KINDS
 from costguard.engine.attempt import ENDS
 from costguard.engine.effects import Tell
+from costguard.engine.incident import HEARD_WITHIN_SECONDS
 from costguard.engine.turn import MADE_ANEW, PENDING_LIMIT, TOLD_AGAIN_WITHIN_SECONDS
 from tests.engine.test_acting import IDLE, until
-from tests.engine.world import DARK, QUIET, World
+from tests.engine.world import BUSY, DARK, QUIET, World
 
 HOUR = 3600.0
 
@@ -121,3 +122,29 @@ def test_of_a_request_only_the_last_word_is_told_again() -> None:
     ended = until(requested(), "DONE", Tell="never", Confirm="done")
     ended.restart(down=3.0)
     assert repeated(ended) == []
+
+
+@pytest.mark.parametrize("killed", [False, True])
+@pytest.mark.parametrize(
+    ("fate", "phase", "end"),
+    [("refused", "DONE", "cannot"), ("unknown", "DONE", "outcome_unknown"), ("failed", "FAILED", "failed")],
+)
+def test_work_does_not_hide_what_became_of_a_request(fate: str, phase: str, end: str, killed: bool) -> None:
+    """Else the last that people heard is that the machine is being stopped, while it works and costs on."""
+    world = until(World(IDLE, 1), phase, Go=fate, Confirm="unknown")
+    if killed:
+        world.restart(down=5.0)
+    world.run(30.0, BUSY, answer=False)
+    assert world.phase() == phase, "nobody has heard of it"
+    assert world.kinds().count(end) == 1 + killed
+    world.run(30.0, BUSY)
+    assert world.phase() == "WATCHING"
+
+
+def test_work_waits_an_hour_for_people_to_hear_of_an_end() -> None:
+    """Then it is watched again, though nobody knows what became of the message."""
+    world = until(World(IDLE, 1), "DONE", Go="refused")
+    world.run(HEARD_WITHIN_SECONDS - 30.0, BUSY, answer=False)
+    assert world.phase() == "DONE"
+    world.run(60.0, BUSY, answer=False)
+    assert world.phase() == "WATCHING"

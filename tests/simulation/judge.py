@@ -1079,7 +1079,8 @@ class Judge(Watch):
         """Whether a request is out of which nobody knows that it failed for certain."""
         tried = [entry for key, entries in self.gone.items() if key[0] == self.incident for entry in entries]
         last = max(tried, default=(0.0, ""))[1]
-        return self.stage == "gone" and self.story.world.results.get(last, {}).get("status") != "failed"
+        status = self.story.world.results.get(last, {}).get("status")
+        return self.stage == "gone" and status not in {"failed", "refused"}
 
     def acted(self, now: Instant, job: dict[str, Any]) -> None:
         """An action was carried out, for good."""
