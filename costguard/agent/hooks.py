@@ -132,7 +132,7 @@ class HookRunner(Part[ActionAnswer]):
         if before.phase == WARNING and (core.phase == WATCHING or replaced):
             for step in TAKES_BACK:
                 self._add(_of(step, earlier, hooks, given))
-        elif core.phase == before.phase:
+        elif replaced or core.phase == before.phase:
             return
         elif before.phase in {ACTING, CONFIRMING} and core.phase == WATCHING and core.fresh_start == "resume":
             self._add(_of("post_boot", earlier, self._settings, given))

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from costguard.agent.circumstances import Circumstances
 from costguard.agent.hooks import HookRunner
 from costguard.agent.loop import Loop
 from costguard.engine import Notice, initial
+from costguard.engine.state import Ending, Incident
 from costguard.engine.window import NEVER
 from costguard.testing.simhost import (
     Faults,
@@ -325,3 +327,15 @@ def test_a_dry_run_takes_nothing_back_that_it_began_itself() -> None:
     world.at(1000.0, lambda: host.signal("HUP"))
     Loop(host, {**effective(mode="dry-run", **rules), "hooks": hooks}, host.start()).run()
     assert not world.saved
+
+
+@pytest.mark.parametrize(("failed", "undoes"), [("first", True), ("next", False)])
+def test_a_stop_that_cannot_be_done_takes_back_nothing_of_the_one_before_it(failed: str, undoes: bool) -> None:
+    """The machine was stopped and started; with the first look of the boot the next stop is the third of the day."""
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.0)]), seed=3)
+    config = {**effective(mode="live"), "hooks": {"undo": ["/y"]}}
+    before = initial("boot", "").core._replace(incident=Incident("first", "idle", "", 0.0), phase="CONFIRMING")
+    runner = HookRunner(host, config, lambda *_: None, lambda *_: None, lambda *_: None, before)
+    incident, ending = Incident(failed, "idle", "", 0.0), Ending(done="cannot")
+    runner.note(before, before._replace(incident=incident, phase="DONE", ending=ending), Circumstances)
+    assert runner.deadline == (0.0 if undoes else NEVER)
