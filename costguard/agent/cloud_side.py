@@ -78,6 +78,7 @@ class CloudSide(ReaderSide):
         if access == self._access:
             return
         self.stop()
+        self._report("cloud", None)
         memory = self.memory
         self._access, self.facts, self.settings, self._vetoes = access, {}, {}, ()
         if access.providers and cloud.get("provider") != "none" and cloud.get("metadata") != "never":

@@ -56,8 +56,8 @@ class HostSide(ReaderSide):
         if (senses, places) == (self._senses, self._place):
             return
         self.stop()
-        for name in self._senses:
-            self._report(f"sense {name}", None)
+        for subject in ("host", *(f"sense {name}" for name in self._senses)):
+            self._report(subject, None)
         self._senses, self._place = senses, places
         self._heard, self.sights = None, dict.fromkeys(senses, Sight(unknown=NOT_YET))
         if senses:

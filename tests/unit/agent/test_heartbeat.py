@@ -9,7 +9,7 @@ import pytest
 from costguard.agent.heartbeat import ENDING, TAG_EVERY_SECONDS
 from costguard.agent.jitter import jitter_of
 from costguard.agent.loop import Loop
-from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective
+from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective, sensing
 
 EVERY = 300.0
 IDLE = [Phase(9**9, 0.0)]
@@ -142,3 +142,22 @@ def test_the_tag_of_a_machine_that_is_being_ended_is_left_alone() -> None:
     assert ending, [(at, record["state"]) for at, record in host.world.beats]
     assert not set(ending) & set(tagged(host))
     assert set(ending) <= set(beats)
+
+
+@pytest.mark.parametrize("subject", ["cloud", "host"])
+def test_a_reload_that_asks_a_reader_no_more_lets_it_beat_again(subject: str) -> None:
+    """Nobody would ever hear that the reader that was ended works again, and a backstop took the guard for dead."""
+    beat = {"url": "https://beat.example.org/1", "every": EVERY, "token_file": "", "tag": False}
+    config = {
+        **sensing(effective(), "traffic"),
+        "providers": ["simulated=none"],
+        "cloud": {"spread": 300.0},
+        "heartbeat": beat,
+    }
+    host = SimHost(Machine(gpus=1, script=IDLE), seed=5, until=7200.0, faults=Script(subject, "die", 0.0, 3600.0))
+    host.world.configuration = {**effective(), "heartbeat": beat}
+    host.world.at(3000.0, lambda: host.signal("HUP"))
+    Loop(host, config, host.start()).run()
+    beats = [at for at, _ in host.world.beats]
+    assert beats
+    assert 3000.0 < beats[0] < 3000.0 + 2 * EVERY
