@@ -165,7 +165,8 @@ def leave(turn: Turn) -> None:
     incident = turn.core.incident
     if turn.core.phase != WARNING or incident is None:
         return
-    if incident.warned is not None or incident.announcement.effect:
+    # a try that failed may have reached somebody, too
+    if incident.warned is not None or incident.announcement.attempts:
         if turn.live:
             turn.tell("unguarded", "warning")
         turn.announcement = turn.announcement._replace(unguarded=True)

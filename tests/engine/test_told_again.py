@@ -5,6 +5,7 @@ import pytest
 from costguard.config.types import KINDS
 from costguard.engine.attempt import ENDS
 from costguard.engine.effects import Tell
+from costguard.engine.events import Leaving
 from costguard.engine.incident import HEARD_WITHIN_SECONDS
 from costguard.engine.turn import MADE_ANEW, PENDING_LIMIT, TOLD_AGAIN_WITHIN_SECONDS
 from tests.engine.test_acting import IDLE, until
@@ -148,3 +149,11 @@ def test_work_waits_an_hour_for_people_to_hear_of_an_end() -> None:
     assert world.phase() == "DONE"
     world.run(60.0, BUSY, answer=False)
     assert world.phase() == "WATCHING"
+
+
+def test_that_nobody_carries_a_countdown_out_is_told_also_where_the_warning_failed() -> None:
+    """A worker that died may have delivered it."""
+    world = until(World(IDLE, 1), "WARNING")
+    world.settle(Tell="failed")
+    world.send(Leaving(world.now))
+    assert world.kinds()[-1] == "unguarded"
