@@ -81,9 +81,8 @@ class GpuSide:
         # why a GPU cannot be read, as the journal has it, and since when
         self._logged: dict[str, tuple[str, float]] = {}
         self._answer: dict[str, Any] | None = None
-        self._last_full: tuple[object, Observation] = (
-            _NO_ANSWER  # the last answer that was whole: its number and content
-        )
+        # the last answer that was whole: its number and content
+        self._last_full: tuple[object, Observation] = _NO_ANSWER
         self._work: dict[str, Known] = {}  # what answers that were not taken say of a GPU that worked
         self._unseen: dict[str, str] = {}  # why they could not read a GPU
         self._observed = 0.0  # when the last observation was made

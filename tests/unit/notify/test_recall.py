@@ -3,6 +3,7 @@
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -238,12 +239,19 @@ def owed(folder: Path, **more: Any) -> list[dict[str, object]]:
     return [dict(told.beside) for told in recall.owed(job)]
 
 
-def test_a_digest_that_no_guard_lived_to_send_is_owed_with_its_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The machine stopped within the hour. Whatever became of it at a channel, it is owed once."""
-    monkeypatch.setenv("TZ", "UTC")
+@pytest.fixture
+def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Dates are read in one zone, and in this machine's again afterwards."""
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC0")
+        time.tzset()
+        yield
     time.tzset()
+
+
+@pytest.mark.usefixtures("utc")
+def test_a_digest_that_no_guard_lived_to_send_is_owed_with_its_time(tmp_path: Path) -> None:
+    """The machine stopped within the hour. Whatever became of it at a channel, it is owed once."""
     noon = time.time() - 1e6 - (time.time() - 1e6) % 86400.0 + 43200.0
     for number, name in enumerate(("held", "held", "finding")):
         recorded(tmp_path, "told", f"m{number}", ago=time.time() - noon - 60.0 * number, name=name)
