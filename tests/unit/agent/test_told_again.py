@@ -63,3 +63,24 @@ def test_a_lease_that_does_not_count_is_said_aloud() -> None:
     assert len(told) == 1, "once, to people"
     assert "the lease does not count" in told[0]
     assert loop.status()["deadline"] is None, "what does not count is not shown as if it did"
+
+
+class Recalls(Watch):
+    """What guards ask of the record of messages as they begin."""
+
+    def __init__(self) -> None:
+        self.resumed: list[bool] = []
+
+    def started(self, now: object, program: str, given: dict[str, Any]) -> None:
+        if program == "recall":
+            self.resumed.append(given.get("resumed", True))
+
+
+def test_a_guard_asks_at_its_start_what_an_earlier_one_owes() -> None:
+    """The first of a boot for digests alone, of which it knows nothing else; the next one for messages of this boot, too."""
+    recalls, world = Recalls(), World(Machine(gpus=1), seed=3)
+    notify = {"local": ["wall"], "attempts": 3, "channels": {"team": {"urls": "env:A"}}}
+    for until in (100.0, 200.0):
+        host = SimHost(world=world, until=until, watch=recalls)
+        Loop(host, {**effective(), "notify": notify}, host.start()).run()
+    assert recalls.resumed == [False, True]
