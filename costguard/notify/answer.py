@@ -1,6 +1,6 @@
-"""What stands in the answer of a service: its own name for what is wrong, how long to wait, and whether it did nothing.
+"""Parse the answer of a service: its error code, how long it asks to wait, and whether it refused the request.
 
-Nothing else is kept: the text may repeat what was sent, which may hold a token.
+Nothing else is kept: the answer may repeat what was sent, and with it a token.
 """
 
 import email.utils
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from costguard.notify.retry_after import LONGEST_WAIT_SECONDS
 
 _CODE = re.compile(r"[a-z]{2,}(?:_[a-z]+){0,6}|[A-Z][A-Za-z]{2,48}")
-"""How services name what is wrong: ``channel_not_found``, ``InvalidClientTokenId``; a token has digits."""
+"""The form of error codes: ``channel_not_found``, ``InvalidClientTokenId``. It allows no digits, so that a token is not taken for one."""
 
 _XML_CODE = re.compile(r"<Code>([A-Za-z]{3,48})</Code>")
 _ANSWER_BYTES = 16 << 10
@@ -27,10 +27,12 @@ _HTTP_ERRORS = range(400, 600)
 
 
 class ServiceAnswer(NamedTuple):
-    """What matters of an answer.
+    """What matters in an answer.
 
-    ``code``: the service's own name for what is wrong. ``asked``: seconds to wait, if the body (not the header *Retry-After*) names them.
-    ``declines``: it says that it did nothing with the request, whatever its status.
+    Attributes:
+        code: the service's own error code; empty for none.
+        asked: whole seconds to wait, if the body (not the header *Retry-After*) names them; else empty.
+        declines: the body says that the request failed, whatever the HTTP status.
     """
 
     code: str = ""
@@ -39,7 +41,7 @@ class ServiceAnswer(NamedTuple):
 
 
 def read(content: bytes) -> ServiceAnswer:
-    """What matters of an answer; nothing if its form is unknown."""
+    """Parse the body of an answer; a form that is not known gives an empty result."""
     text = content[:_ANSWER_BYTES]
     if text.lstrip()[:1] == b"<":
         found = _XML_CODE.search(text.decode("utf-8", "replace"))
@@ -56,7 +58,7 @@ def read(content: bytes) -> ServiceAnswer:
 
 
 def _declines(fields: dict[str, Any]) -> bool:
-    """Many services answer 200 to everything, and say in words that they refuse.
+    """Whether the body reports a failure: many services answer with HTTP 200 even then.
 
     Sources: Telegram Bot API, Making requests (``ok``); Rocket.Chat and others (``success``); WeCom and DingTalk, group robots
     (``errcode``); Zulip (``result``); JSend and others (``status``); Bark (``code``, as of HTTP).
@@ -73,12 +75,12 @@ def _declines(fields: dict[str, Any]) -> bool:
 
 
 def _tells_one(error: object) -> bool:
-    """Whether this is an error: a word, a list that is not empty, or true."""
+    """Whether the value of an error field reports an error: a text other than *none*, a list that is not empty, or true."""
     return error.strip().lower() not in _NOTHING if isinstance(error, str) else bool(error)
 
 
 def _wait_in(fields: dict[str, Any]) -> str:
-    """Sources: Telegram Bot API, ResponseParameters; Discord, Rate Limits."""
+    """Seconds to wait that the body names. Sources: Telegram Bot API, ResponseParameters; Discord, Rate Limits."""
     inner = fields.get("parameters")
     asked = (inner if isinstance(inner, dict) else fields).get("retry_after")
     if isinstance(asked, bool) or not isinstance(asked, int | float) or not asked > 0.0:

@@ -75,10 +75,10 @@ from costguard.notify.facts import DAY, Facts, number
 from costguard.notify.words import listed, money, sentence
 
 WHY_LENGTH = 60
-"""Characters of a cause that stands in the first line; a longer one follows."""
+"""A cause of at most so many characters stands in the title; a longer one in the body."""
 
 TITLE_LENGTH = 140
-"""Characters of a note that stand in the first line; all of a longer one follows."""
+"""Characters of a note in the title; a longer note is cut there and whole in the body."""
 
 WHY = {reason.name: reason.why for reason in REASONS}
 
@@ -135,7 +135,7 @@ def _countdown(facts: Facts) -> tuple[str, Lines]:
             f"A warning said {clock_and_second(was)}. costguard has restarted since, and gives people time to react.",
             *lines[1:],
         ]
-    unread = facts.number("unreached_tries") is not None  # nobody has read the warning that this would be a reminder of
+    unread = facts.number("unreached_tries") is not None  # nobody has read the warning, so this is no reminder
     return title if unread else f"Reminder: {title}", lines
 
 
@@ -194,7 +194,7 @@ def _deadline_extended(facts: Facts) -> tuple[str, Lines]:
 
 
 def _summary(facts: Facts) -> tuple[str, Lines]:
-    """The first line alone says what the machine did, and what costguard made of it."""
+    """The title alone says what the machine did, and what that cost or saved."""
     if facts.text("error"):
         return f"{facts.name}: no summary", [sentence(facts.text("error"))]
     lasted = [(name, facts.number(name) or 0.0) for name in ("works", "quiet", "unknown", "off")]
@@ -284,7 +284,7 @@ def _armed(facts: Facts) -> tuple[str, Lines]:
 
 
 def _how_to_postpone(facts: Facts) -> str:
-    """What to do against a stop; first in the body, because a phone shows little more."""
+    """How to postpone the action: first in the body, because a phone shows little more."""
     if facts.number("grace") == 0.0:
         no_time = "there would be" if facts.dry else "there is"
         hold = f"{no_time} no time to postpone it: grace is 0."
@@ -333,7 +333,7 @@ def _would_act(facts: Facts) -> tuple[str, Lines]:
 
 
 def _would_save(facts: Facts) -> str:
-    """What live mode would save here; nothing for an action that ends no bill."""
+    """What live mode would save; for an action that does not end the bill, the price alone."""
     known = rate(facts.number("price_per_hour"), facts.text("currency"), facts.mapping("price"))
     if known is None or not facts.ends_bill:
         return _price(facts)
@@ -600,7 +600,7 @@ def _held(facts: Facts) -> tuple[str, Lines]:
 
 
 def _not_done(facts: Facts) -> str:
-    """What was announced does not happen."""
+    """The announced action does not happen for now."""
     return sentence(f"for now {facts.wording.none}")
 
 
@@ -614,7 +614,7 @@ def _unneeded(facts: Facts) -> str:
 
 
 def _told_by(facts: Facts, words: str) -> str:
-    """Who knows what is not known here."""
+    """Fill in the scheduler's command that shows what the message cannot know."""
     return words.format(show=facts.advice("show") or "its scheduler")
 
 
@@ -726,14 +726,14 @@ _KINDS: dict[str, Callable[[Facts], tuple[str, Lines]]] = {
 
 
 def _cause(facts: Facts) -> Lines:
-    """Why: the reason, the last readings, and the switch that lets load count as idle."""
+    """Why the action is due: the reason, the last readings, the processes, and how often a warning reached nobody."""
     lowered = ""
     if facts.true("stop_below_load"):
         threshold = facts.number("threshold")
         limit = f"below {percent(threshold)} " if threshold is not None else ""
         lowered = f"stop_below_load is set: load {limit}counts as idle, even if it is work."
     tries = facts.number("unreached_tries")
-    only = facts.text("unreached_only")  # who reads this at that terminal has read the warning
+    only = facts.text("unreached_only")  # these terminals showed the warning
     whom = f"only {only}" if only else "nobody"
     unreached = "" if tries is None else f"In {several(round(tries), 'try', 'tries')} the warning reached {whom}."
     return [sentence(_reason(facts)), sentence(_readings(facts)), _processes(facts), lowered, unreached]
@@ -781,7 +781,7 @@ def _readings(facts: Facts) -> str:
 
 
 def _findings(facts: Facts, *, hints: bool, code: str = "") -> Lines:
-    """What the plan says about bill, work and disks; with hints where somebody has to act, and of one code where one is named."""
+    """The findings of the plan, one a line; ``hints``: with what to do about each; ``code``: only those with this code."""
     lines = []
     for row in facts.rows("findings"):
         parts = [row.get(key) for key in ("code", "text", "hint")] if isinstance(row, Mapping) else row
@@ -793,7 +793,7 @@ def _findings(facts: Facts, *, hints: bool, code: str = "") -> Lines:
 
 
 def _outcome(facts: Facts) -> Lines:
-    """What became of it, its proof, and what to do."""
+    """The outcome of the action, its proof, and what to do."""
     proof, hint = facts.text("proof"), facts.text("hint")
     details = [sentence(facts.text(name)) for name in ("error", "detail", "why")]
     return [
@@ -804,7 +804,7 @@ def _outcome(facts: Facts) -> Lines:
 
 
 def _receipt(facts: Facts) -> Lines:
-    """What outlives this machine: how to start it again, and the receipt with which its cloud can be asked from anywhere."""
+    """How to start the machine again, and the receipt with which any machine can ask the cloud about it."""
     return [*_start_again(facts), *_how_to_verify(facts)]
 
 

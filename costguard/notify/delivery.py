@@ -1,4 +1,4 @@
-"""One message over every channel: those of this machine one after the other, beside those beyond it, all at once, within one deadline."""
+"""Deliver one message within one deadline: to the channels of this machine in turn, and meanwhile to all others at once."""
 
 import importlib
 import os
@@ -33,10 +33,10 @@ LOCAL_CHANNELS = {
 """Each channel of this machine, and its module, whose function ``deliver`` is a `Deliver`."""
 
 OWN_SHARE = 0.75
-"""The share of its time that a channel of this machine may plan with; the rest is slack for a busy machine, before it is interrupted."""
+"""Share of its time that a channel of this machine may use; at the end of all of it the channel is interrupted."""
 
 STORED_SHARE = 0.4
-"""The share of what is left of the time that the cloud's store may take; the rest is for the message."""
+"""Share of the remaining time that the cloud's secret store may take; the rest is for the message."""
 
 
 class TooLateError(Exception):
@@ -44,11 +44,18 @@ class TooLateError(Exception):
 
 
 class Delivery(NamedTuple):
-    """A message and what it needs to arrive.
+    """A message, and what its delivery needs.
 
-    ``seconds``: time for the delivery, from the moment on at which the message may leave. ``pause``: seconds before it leaves the
-    machine. ``picture``: drawn meanwhile, for services that take one. ``access``: leads to the cloud whose store has addresses.
-    ``overtaken``: ends its tries. ``since``: when it could have left without the pause, on the boot clock.
+    Attributes:
+        message: what to deliver.
+        settings: the section ``[notify]``.
+        seconds: time for the delivery, once the pause is over.
+        record: which addresses took it, now and in earlier tries.
+        pause: seconds to wait before the message leaves the machine.
+        picture: what to draw for services that take a picture.
+        access: how to reach the cloud whose secret store has addresses.
+        overtaken: set when a later message contradicts this one; it ends the tries.
+        since: when the message could have left without the pause, on the boot clock.
     """
 
     message: Message
@@ -70,7 +77,7 @@ def channel_settings(settings: Mapping[str, object], name: str) -> Mapping[str, 
 
 
 def deliver(one: Delivery, channels: Sequence[str]) -> DeliveryResult:
-    """Try every channel; a channel with several addresses may be among those reached and among those that failed."""
+    """Try every channel. One with several addresses may be both among those reached and among those that failed."""
     end = time.monotonic() + one.seconds
     here = [name for name in channels if not channel_settings(one.settings, name)]
     beyond = {name: channel_settings(one.settings, name) for name in channels if name not in here}
@@ -82,7 +89,7 @@ def deliver(one: Delivery, channels: Sequence[str]) -> DeliveryResult:
 
 
 def _together(*parts: DeliveryResult) -> DeliveryResult:
-    """The results of several parts of a delivery in one."""
+    """Merge the results of the parts of a delivery."""
     whole = DeliveryResult()
     for part in parts:
         whole = DeliveryResult(
@@ -176,7 +183,7 @@ def _of_channel(name: str, sent: "Sequence[Sent]") -> DeliveryResult:
         if one.trouble
     ]
     dates = [one.at for one in sent if one.at is not None]
-    wait = max(0.0, max(one.until for one in sent) - boot_clock())  # others took their time: what is left of it
+    wait = max(0.0, max(one.until for one in sent) - boot_clock())  # other addresses took some of that time
     return DeliveryResult(
         {name: ", ".join(took) + (f" ({'; '.join(dict.fromkeys(notes))})" if notes else "")} if took else {},
         {name: "; ".join(lost)} if lost else {},

@@ -1,7 +1,7 @@
-"""The record of a message's delivery: a further try asks only those who have not taken it, also after the guard or a worker died.
+"""The record of a message's delivery: a further try skips the addresses that took it, even after the guard or a worker died.
 
-One file for each message in the agent's runtime directory, which a worker extends with each channel that takes it. A service that
-takes a message in the moment in which its worker is killed is in no file, and gets it again: at least once, never not at all.
+One file for each message, in the agent's runtime directory; a line is added at every step. A service that takes a message just
+as its worker is killed is not recorded, and gets the message again: delivery is at least once.
 """
 
 import json
@@ -19,50 +19,55 @@ from costguard.notify.job import Draft
 FOLDER = "delivered"
 
 STEPS = {"accepted": ("acting",), "stopping": ("acting", "accepted")}
-"""Messages that only go on with what these said: whoever has read that it begins is told how it ends, and not each step in between."""
+"""Intermediate kinds, and the kinds before them in the same incident. Whoever read one of those is told the outcome, not each step."""
 
-EARLIER_SECONDS, TURN_SECONDS, LOOK_SECONDS = 4.0, 2.0, 0.05
-"""How long an address is waited for for the answer to an earlier message, how much longer for one that has still to leave, and how
-often to look: a mail server may greet late."""
+EARLIER_SECONDS = 4.0
+"""How long a message waits until an address has answered an earlier one: a mail server may greet late."""
+
+TURN_SECONDS = 2.0
+"""How much longer it waits for an earlier message that has not left yet."""
+
+LOOK_SECONDS = 0.05
+"""Pause between two looks at the record of the earlier message."""
 
 LONGEST_TURN_SECONDS = EARLIER_SECONDS + TURN_SECONDS
 
 BESIDE_SECONDS = 0.2
-"""Between two messages at an address that has answered none: each needs a moment to be on the wire."""
+"""Distance of two messages at an address that answers nothing, so that they arrive in order."""
 
 FILES_KEPT = 48
-"""Messages whose record is kept; older ones belong to stories that are over."""
+"""Records that are kept; older ones belong to incidents that are over."""
 
 LONGEST_BYTES = 4 << 20
-"""So much of a record is read: a countdown that no channel takes is tried every two minutes, and each try of each address has its lines."""
+"""Bytes of a record that are read. A countdown that no channel takes is tried every two minutes, and each try adds lines for each address."""
 
 HERE_AGAIN_SECONDS = 600.0
-"""People at a terminal read the same again after so long at the earliest, while a channel beyond the machine takes nothing."""
+"""Least time before a terminal shows the same message again, while it is retried because channels beyond the machine fail."""
 
 TRIES_SECONDS = 3600.0
-"""What is older belongs to another story: after a loss of its state an agent counts its incidents anew."""
+"""Older lines are ignored: an agent that lost its state counts incidents anew, so the same name may mean another one."""
 
 LASTING = frozenset(("summary",))
-"""Kinds whose names are never given again: of them everything counts, however old."""
+"""Kinds whose ids are never used again, so that lines of any age count."""
 
 FIRST_TRY = ""
-"""In the place of a channel's name, in the line that has the id under which the message was first sent."""
+"""In place of a channel's name, in the lines about the delivery itself rather than about an address that took it."""
 
 BEGUN, ENDED, ASKED, DONE, DUE, NOT_TAKEN, ALREADY_TAKEN, ABSENT = range(8)
-"""Steps, in the place of an address's number: the delivery begins; it has ended; an address is asked now; it is done with, whatever came of
-it; it is to be asked; it did not take the message, and may be asked again; it has it from an earlier try; it leads to nobody."""
+"""Steps, in place of an address's number. Of the delivery: it begins; it has ended. Of an address: it is being asked; nothing more will be
+sent to it; it will be asked; it did not take the message, and may be asked again; it took an earlier try; it leads to nobody."""
 
 WHOLE = -1
-"""In the place of an address's number: all of a channel."""
+"""In place of an address's number: every address of the channel."""
 
 SOON_SECONDS = 120.0
-"""What is so near is told at a terminal in any case."""
+"""An action this near is repeated at a terminal without that pause."""
 
 
 class Taken(NamedTuple):
-    """One address of a channel that took a message: whom it reached, the date, and the moment on the boot clock.
+    """An address that took a message: whom it reached, the date, and the moment on the boot clock.
 
-    A channel of this machine is its own address 0.
+    A channel of this machine has the single address 0.
     """
 
     whom: str
@@ -71,45 +76,52 @@ class Taken(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far one delivery is: whether it has ended; when each address was asked; and the addresses that are done with."""
+    """How far one delivery is: whether it has ended, when (boot clock) each address was asked, and the addresses that get nothing more."""
 
     ended: bool
-    left: Mapping[tuple[str, int], float]
+    asked_at: Mapping[tuple[str, int], float]
     over: AbstractSet[tuple[str, int]]
 
     def goes_first(self, key: tuple[str, int], since: float, now: float) -> bool:
-        """Whether a later message, which could leave ``since`` that moment, still waits for this one at an address."""
+        """Whether a later message must still wait for this one at an address; ``since``: when it could have left (both on the boot clock)."""
         waited = now - since
         over = self.ended or key in self.over or (key[0], WHOLE) in self.over
         if over or waited >= LONGEST_TURN_SECONDS:
             return False
-        asked = self.left.get(key)
+        asked = self.asked_at.get(key)
         return asked is None or now - asked < (EARLIER_SECONDS if waited < EARLIER_SECONDS else BESIDE_SECONDS)
 
 
 class DeliveryRecord:
-    """The record of one message. Without a folder that can be written it knows nothing, and everything is sent."""
+    """The record of one message. If its folder cannot be written it stays empty, and every address is asked."""
 
     def __init__(
         self, runtime: str, draft: Draft, *, again: bool, wanted: Container[str] = (), channels: Sequence[str] = (),
         instead: Mapping[str, Sequence[Draft]] = MappingProxyType({}), after: Mapping[str, Sequence[Draft]] = MappingProxyType({}),
         text: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        """``wanted``: channels that asked for just this kind. ``instead``: by channel, earlier messages in whose place it gets this.
+        """Begin, or continue, the record of a message.
 
-        ``after``: by channel, those on their way which it must have before. ``channels``: to which it goes. ``text``: its
-        title and its body.
+        Args:
+            runtime: the agent's runtime directory; empty for no record.
+            draft: the message.
+            again: whether this is a further try, which keeps what earlier tries recorded.
+            wanted: channels that name this kind, and get it even if they read an earlier one.
+            channels: the channels that get it.
+            instead: by channel, the earlier messages that this one replaces there.
+            after: by channel, the earlier messages that must arrive there first.
+            text: title and body.
         """
         self.runtime = runtime
         self._path = record_of(runtime, draft) if runtime else ""
         self._draft, self._wanted, self._instead, self._after = draft, wanted, instead, after
         self._soon = _seconds(draft) <= SOON_SECONDS
         self.taken: dict[tuple[str, int], Taken] = self._read(self._path, draft.kind) if again else {}
-        """By channel and number of the address; filled by earlier tries of the same message."""
+        """The addresses (channel, number) that took an earlier try."""
         first = self.taken.get((FIRST_TRY, BEGUN))
         self.taken = {key: taken for key, taken in self.taken.items() if key[0] != FIRST_TRY}
         self.first_id = first.whom if first is not None else draft.id
-        """The id of the first try, by which a service knows a further one."""
+        """The id of the first try, by which a service recognizes a repeated alert."""
         if first is None:
             self._begin(anew=not again)
         incident = str(draft.facts.get("incident") or draft.facts.get("overtakes") or "")
@@ -121,7 +133,7 @@ class DeliveryRecord:
 
     @property
     def spared(self) -> set[tuple[str, int]]:
-        """Who gets nothing of this, by the same names, because an earlier message said enough, as far as is known by now."""
+        """The addresses that do not get this message, because they took an earlier one that said enough. Read from the records at each call."""
         if not self._path:
             return set()
         before = [self._taken_of(self._draft._replace(kind=kind)) for kind in STEPS.get(self._draft.kind, ())]
@@ -132,9 +144,9 @@ class DeliveryRecord:
         return found
 
     def await_turn(self, name: str, number: int, since: float) -> None:
-        """Wait until an address has what it must have before, or will never get it; for all of that together no longer than for one.
+        """Wait until the earlier messages have arrived at an address or never will, at most `LONGEST_TURN_SECONDS` for all together.
 
-        ``since``: when it could have left, on the boot clock. Where nothing answers, each still leaves after those before it.
+        ``since``: when this message could have left, on the boot clock.
         """
         earlier = self._after.get(name, ()) if self._path else ()
         while any(self._progress_of(one).goes_first((name, number), since, boot_clock()) for one in earlier):
@@ -142,35 +154,35 @@ class DeliveryRecord:
 
     @property
     def longest_wait(self) -> float:
-        """The longest that an address waits for its turn, in seconds."""
+        """The longest that `await_turn` waits, in seconds."""
         return LONGEST_TURN_SECONDS if self._after else 0.0
 
     def due(self, name: str, number: int) -> None:
-        """An address is to be asked."""
+        """Record that an address will be asked."""
         self._step(DUE, name, number)
 
     def asked(self, name: str, number: int) -> None:
-        """An address is asked from now on."""
+        """Record that an address is being asked."""
         self._step(ASKED, name, number)
 
     def not_taken(self, name: str, number: int, why: str) -> None:
-        """An address has not taken it, and is perhaps asked again."""
+        """Record that an address did not take the message, and may be asked again."""
         self._step(NOT_TAKEN, name, number, why)
 
     def already_taken(self, name: str, number: int, whom: str) -> None:
-        """An address has it from an earlier try."""
+        """Record that an address took an earlier try."""
         self._step(ALREADY_TAKEN, name, number, whom)
 
     def done(self, name: str, number: int = WHOLE, why: str = "") -> None:
-        """Nothing more of this comes to an address, or to any of a channel; ``why`` is empty where none was to come."""
+        """Record that an address, or every one of a channel, gets nothing more; ``why`` it failed, empty if it was not to get it."""
         self._step(DONE, name, number, why)
 
     def absent(self, name: str, number: int, why: str) -> None:
-        """A channel leads to nobody."""
+        """Record that a channel leads to nobody."""
         self._step(ABSENT, name, number, why)
 
     def ended(self) -> None:
-        """The delivery is over, whatever came of it."""
+        """Record that the delivery has ended."""
         self._step(ENDED)
 
     def _step(self, step: int, *more: object) -> None:
@@ -178,8 +190,8 @@ class DeliveryRecord:
             write_row(self._path, [FIRST_TRY, step, self._draft.id], *more)
 
     def _progress_of(self, earlier: Draft) -> Progress:
-        """How far the delivery of an earlier message is; one that is still to begin has come nowhere."""
-        ended, left, over = False, dict[tuple[str, int], float](), set[tuple[str, int]]()
+        """How far the delivery of an earlier message is, as its record says by now."""
+        ended, asked_at, over = False, dict[tuple[str, int], float](), set[tuple[str, int]]()
         for row in rows_of(self._file_of(earlier)):
             with suppress(ValueError, TypeError, IndexError):
                 name, number, whom, _, moment, *more = row
@@ -187,18 +199,18 @@ class DeliveryRecord:
                     over |= {(name, number)} if more == [earlier.id] else set()
                 elif whom != earlier.id:
                     continue
-                elif number == BEGUN:  # told again by another guard
-                    ended, left, over = False, {}, set()
+                elif number == BEGUN:  # another guard sends it again
+                    ended, asked_at, over = False, {}, set()
                 elif number == ENDED:
                     ended = True
                 elif number == ASKED:
-                    left[more[0], more[1]] = float(moment)
+                    asked_at[more[0], more[1]] = float(moment)
                 elif number in {DONE, ALREADY_TAKEN, ABSENT}:
                     over.add((more[0], more[1]))
-        return Progress(ended, left, over)
+        return Progress(ended, asked_at, over)
 
     def _taken_of(self, earlier: Draft) -> dict[tuple[str, int], Taken]:
-        """Who has taken an earlier message."""
+        """The addresses that took an earlier message."""
         return {
             key: taken for key, taken in self._read(self._file_of(earlier), earlier.kind).items() if key[0] != FIRST_TRY
         }
@@ -207,18 +219,18 @@ class DeliveryRecord:
         return record_of(self.runtime, earlier)
 
     def here(self, name: str, now: float) -> str:
-        """Whom a channel of this machine has reached so recently that it is left in peace; empty where nobody."""
+        """Whom a channel of this machine reached too recently to be repeated there; empty if it may be used. ``now``: on the boot clock."""
         found = self.taken.get((name, 0))
         recent = found is not None and not self._soon and 0.0 <= now - found.moment < HERE_AGAIN_SECONDS
         return found.whom if found is not None and recent else ""
 
     def keep(self, name: str, number: int, whom: str) -> None:
-        """An address has taken it; threads may say so at the same time."""
+        """Record that an address took the message. Several threads may call this at once."""
         if self._path:
             write_row(self._path, [name, number, whom], self._draft.id)
 
     def _begin(self, *, anew: bool) -> None:
-        """Write down the id of this try; ``anew``: forget what an earlier message of this name has reached, and the oldest ones."""
+        """Prepare the folder and delete the oldest records; ``anew``: also the one that an earlier message of this name left."""
         if not self._path:
             return
         folder = os.path.dirname(self._path)
@@ -240,7 +252,7 @@ class DeliveryRecord:
         for row in rows_of(path):
             with suppress(ValueError, TypeError):
                 name, number, whom, at, *since = row
-                # an older version of costguard knew the date alone
+                # older versions of costguard recorded the date alone
                 moment = float(since[0]) if since else now - (time.time() - float(at))
                 if kind in LASTING or 0.0 <= now - moment < TRIES_SECONDS:  # another boot's clock may be ahead
                     key = str(name), int(number)
@@ -263,7 +275,7 @@ def rows_of(path: str) -> list[Any]:
 
 
 def write_row(path: str, row: Sequence[object], *more: object, moment: float | None = None) -> bool:
-    """One more line, with date and moment (now) after its first three values; whether it is written."""
+    """Append a line: three values, the date, the ``moment`` (boot clock; None for now), and ``more``. Returns whether it was written."""
     line = json.dumps([*row, time.time(), boot_clock() if moment is None else moment, *more]) + "\n"
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -283,9 +295,9 @@ def record_of(runtime: str, draft: Draft) -> str:
 
 
 def _name(draft: Draft) -> str:
-    """The file of a message: further tries of a warning have other ids, and the same incident.
+    """The file name of a message's record: incident and kind, since further tries of a warning have other ids.
 
-    A warning of which nobody has heard is told as a reminder.
+    A countdown that repeats a warning which reached nobody has the record of that warning.
     """
     incident = str(draft.facts.get("incident") or "")
     kind = "warning" if draft.kind == "countdown" and "unreached_tries" in draft.facts else draft.kind
@@ -294,6 +306,6 @@ def _name(draft: Draft) -> str:
 
 
 def _seconds(draft: Draft) -> float:
-    """Until what it announces."""
+    """Seconds until the action that the message announces; infinite for none."""
     due = draft.facts.get("due_in_seconds")
     return float(due) if isinstance(due, int | float) else float("inf")

@@ -1,6 +1,6 @@
-"""What a service answered, seen below apprise, which says only whether it took a message: at `requests` and at `smtplib`.
+"""Watch what services answer, in `requests` and `smtplib`: apprise itself says only whether a message was taken.
 
-Of an answer nothing is kept but its status, and what `costguard.notify.answer` finds in it.
+Of an answer only its status is kept, and what `costguard.notify.answer` finds in it.
 """
 
 import functools
@@ -27,10 +27,10 @@ LEAST_SECONDS = 1.0
 """With less time left no further try is begun."""
 
 GOODBYE_SECONDS = 1.0
-"""For the answer to QUIT: the message is taken by then, and whoever waits for that shall know."""
+"""How long to wait for the answer to QUIT: the message is taken by then, and its result waits for this."""
 
 ANSWER_SLACK_SECONDS = 0.5
-"""Between the end of the wait for an answer and that of the message: what came of it is still to be said."""
+"""An answer is awaited until so long before the end, which leaves time to report what became of the message."""
 
 UNHEARD = (
     requests.exceptions.ConnectTimeout,
@@ -45,21 +45,33 @@ TUNNEL = "Tunnel connection failed"
 """With this answer a proxy has passed nothing on."""
 
 TAKEN, REFUSING = 250, 400
-"""Of mail: the reply to a message that was taken, and from where on replies refuse it. Source: RFC 5321, 4.2."""
+"""SMTP: the reply to a message that was taken, and the lowest one that refuses it. Source: RFC 5321, 4.2."""
 
 ASKING = frozenset(("GET", "HEAD", "OPTIONS"))
 """Methods that carry no message."""
 
 
 class Exchange(threading.local):
-    """What this thread's last request came to; and of each one of a try, whether the text was in it, and whether it was taken.
+    """What this thread's requests to one service came to.
 
-    ``code`` is the service's own name for what is wrong, ``end`` the moment of the monotonic clock until which there is time.
-    ``declined``: it took the request with the text, and says in its answer that it did nothing with it.
-    ``unanswered``: a request was sent that may have arrived, and nobody said what became of it. ``answered_at``: the date of the
-    last answer, of any of this thread's tries. ``not_before``: the moment of the boot clock until which the service wants to be left alone,
-    as this thread has heard, and others (``retry_after``). ``goodbye``: a mail session ends. ``overtaken`` ends every wait. ``asking``: called before
-    each try; ``refused``: after one that may be repeated, with why.
+    Attributes:
+        host: the host of the last request.
+        status: the HTTP status of its answer; None without one.
+        code: the service's own error code in that answer.
+        error: the exception that ended it.
+        log: what apprise logged during this try.
+        text: letters that are in the message, by which a request that carries it is known.
+        sent: for each request of this try, whether it carried the text, and whether it was taken.
+        declined: HTTP said that the request with the text was taken, but the body reports a failure.
+        unanswered: a request may have arrived, and no answer came.
+        answered_at: date of the last answer, in any of this thread's tries.
+        not_before: moment on the boot clock until which the service asks to be left alone.
+        retry_after: the same moment as other deliveries to this address have heard it.
+        goodbye: the mail session is being closed.
+        end: moment of the monotonic clock at which time is up.
+        overtaken: ends every wait once a later message contradicts this one.
+        on_try: called before each try.
+        on_refusal: called, with the reason, after a try that may be repeated.
     """
 
     host: str = ""
@@ -81,12 +93,12 @@ class Exchange(threading.local):
     def __init__(self) -> None:
         self.overtaken = Overtaken()
         self.retry_after = RetryAfter()
-        self.asking: Callable[[], object] = lambda: None
-        self.refused: Callable[[str], object] = lambda _why: None
+        self.on_try: Callable[[], object] = lambda: None
+        self.on_refusal: Callable[[str], object] = lambda _why: None
         self.begin("", float("inf"))
 
     def begin(self, text: str, end: float) -> None:
-        """Begin a try that has until ``end``; ``text`` is in the message. A wait that the service asked for before still holds."""
+        """Begin a try that has until ``end`` (monotonic clock); ``text`` is in the message. A wait that the service asked for stays."""
         self.host, self.status, self.code, self.error, self.log = "", None, "", None, []
         self.text, self.sent, self.end, self.unanswered, self.declined = text.encode(), [], end, False, False
 
@@ -103,9 +115,9 @@ class Exchange(threading.local):
 
     @property
     def text_arrived(self) -> bool:
-        """Whether a request with the text was taken and another one, without it, came after it: a picture that is sent by itself.
+        """Whether the text arrived, and what failed was a later request without it: a picture that is sent by itself.
 
-        The answer alone proves nothing: a service may take every request with 200, and say in words that it refuses.
+        A status of 200 alone proves nothing: a service may answer so to everything, and report a failure in the body.
         """
         taken = [number for number, (text, fine) in enumerate(self.sent) if text and fine]
         return bool(taken) and any(not text for text, _ in self.sent[taken[-1] + 1 :])
@@ -129,7 +141,10 @@ exchange = Exchange()
 
 @functools.cache
 def watch() -> None:
-    """See each answer from now on; redirects are not followed. Plug-ins of apprise call module functions, so classes are watched."""
+    """Patch `requests` and `smtplib` to record each answer in `exchange`, and to follow no redirect.
+
+    Classes are patched, since plug-ins of apprise call functions of these modules.
+    """
     send: Callable[..., requests.Response] = requests.Session.send
 
     def watched(session: requests.Session, request: requests.PreparedRequest, **options: Any) -> requests.Response:
@@ -155,14 +170,14 @@ def watch() -> None:
 
 
 def _capped(timeout: object, left: float) -> tuple[float, float]:
-    """Seconds in which to connect, and to answer: what the plug-in gives them, as far as there is time."""
+    """The timeouts for connecting and for the answer: those of the plug-in, but no more than the seconds ``left``."""
     given = timeout if isinstance(timeout, tuple) else (timeout, timeout)
     connect, read = (min(float(one), left) if isinstance(one, int | float) else left for one in given)
     return connect, read
 
 
 def _may_have_arrived(error: BaseException) -> bool:
-    """Whether a service may have got a request that ended so: all but where no connection was made."""
+    """Whether a request that ended with this error may have arrived: always, unless no connection was made."""
     return not any(isinstance(one, UNHEARD) or TUNNEL in str(one) for one in causes(error))
 
 
@@ -181,7 +196,10 @@ def _carried(error: BaseException) -> BaseException | None:
 
 
 def _leave_alone() -> None:
-    """A plug-in may ask again at once, whatever the service said. Raises RetryError where there is no time left for the wait."""
+    """Wait as long as the service asked for, since a plug-in may ask again at once.
+
+    Raises RetryError if there is no time for that, or a later message contradicts this one meanwhile.
+    """
     wait = exchange.wait
     if not wait:
         return
@@ -192,7 +210,7 @@ def _leave_alone() -> None:
 
 
 def _patient(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Give each answer of a mail server all the time that is left: giving up sooner would send the mail twice."""
+    """Wrap a step that waits for a mail server, to give it all the time that is left: giving up sooner would send the mail twice."""
 
     @functools.wraps(method)
     def patient(session: smtplib.SMTP) -> Any:  # noqa: ANN401 - whatever that one returns
@@ -204,7 +222,7 @@ def _patient(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _brief(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The end of a mail session gets little time: nothing depends on it."""
+    """Wrap the step that closes a mail session, to give it little time: nothing depends on it."""
 
     @functools.wraps(method)
     def brief(session: smtplib.SMTP) -> Any:  # noqa: ANN401 - whatever that one returns
@@ -218,7 +236,7 @@ def _brief(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _doubted(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The step of a mail session that hands the message over: without an answer nobody knows whether it was taken."""
+    """Wrap the step that hands a mail over, to note when no answer says whether it was taken."""
 
     @functools.wraps(method)
     def doubted(session: smtplib.SMTP, *arguments: Any) -> Any:  # noqa: ANN401 - whatever that one returns
@@ -237,7 +255,7 @@ def _doubted(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _seen(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A step of a mail session whose failure is kept; of several the first one is the cause."""
+    """Wrap a step of a mail session, to keep its error; of several errors the first one is the cause."""
 
     @functools.wraps(method)
     def seen(session: smtplib.SMTP, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401 - whatever that one returns
@@ -258,7 +276,7 @@ def _seen(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _carries(request: requests.PreparedRequest, text: bytes) -> bool:
-    """Whether a request has these letters anywhere in it."""
+    """Whether a request contains this text in its address, body or headers."""
     parts = (request.url, request.body, *request.headers.values())
     return bool(text) and any(
         text in (part.encode() if isinstance(part, str) else part) for part in parts if isinstance(part, str | bytes)

@@ -28,7 +28,7 @@ class Facts:
         return number(self._given.get(name))
 
     def true(self, name: str) -> bool:
-        """Whether it is true, and nothing like it."""
+        """Whether the value is exactly ``True``."""
         return self._given.get(name) is True
 
     def rows(self, name: str) -> list[object]:
@@ -72,7 +72,7 @@ class Facts:
 
     @property
     def name(self) -> str:
-        """What to call that."""
+        """What to call the guarded machine or task."""
         task = self.text("task") or "the task"
         return (
             task
@@ -82,17 +82,17 @@ class Facts:
 
     @property
     def subject(self) -> str:
-        """What the action happens to."""
+        """The subject of a sentence about the action, as *GPU-7* in *GPU-7 will stop*."""
         return self.wording.subject.format(self.name)
 
     def advice(self, name: str) -> str:
-        """What the scheduler of the task has people type: see `costguard.tasks.api.Advice`; empty for none."""
+        """A command or name from the scheduler of the task (a field of `costguard.tasks.api.Advice`); empty for none."""
         found = self.mapping("advice").get(name)
         return found.strip() if isinstance(found, str) else ""
 
     @property
     def earliest(self) -> str:
-        """The same of what comes some seconds later, once everybody has answered: said where seconds are shown."""
+        """The same as ``when``, with *at the earliest* where it shows seconds: the action may come some seconds later."""
         seconds = self._due_in
         soon = seconds is not None and 1.0 <= seconds < PRECISE_SECONDS
         return self.when.replace(" (", " at the earliest (") if soon else self.when

@@ -1,4 +1,4 @@
-"""Why a service did not take a message, in words, with what to do, and whether a further try may help."""
+"""Explain why a service did not take a message: the reason, what to do, and whether a further try may help."""
 
 import re
 import smtplib
@@ -49,7 +49,7 @@ CODES = {
 """What to do, by a service's own name for what is wrong. Sources: the error lists of Slack's ``chat.postMessage`` and of SNS ``Publish``."""
 
 LACKING = "missing_scope"
-"""The missing right may be one that only the picture needs."""
+"""The one of these codes that may be about the picture alone."""
 
 PASSING_CODES = frozenset(
     ("ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "Throttling")
@@ -65,7 +65,14 @@ MAY_HAVE_ARRIVED = "it may still have arrived"
 
 
 class Failure(NamedTuple):
-    """Why it was not taken, what to do, and whether the same may be taken later. ``blameless``: a picture had no part in it."""
+    """Why a message was not taken.
+
+    Attributes:
+        trouble: the reason, in words without a secret.
+        hint: what to do about it; empty for nothing.
+        passing: a later try of the same may succeed.
+        blameless: the picture is not the reason.
+    """
 
     trouble: str
     hint: str = ""
@@ -74,9 +81,9 @@ class Failure(NamedTuple):
 
 
 def failure(exchange: Exchange, url: str) -> Failure:
-    """How the last try failed."""
+    """Explain how the last try at ``url`` failed."""
     status, error, host = exchange.status, exchange.error, exchange.host
-    code = "" if exchange.code in url else exchange.code  # it may be a piece of the address
+    code = "" if exchange.code in url else exchange.code  # a code that is also in the address may be a secret
     if exchange.unanswered:
         how = "did not answer in time" if error is None or _late(error) else "ended the connection without an answer"
         return Failure(f"{host} {how}", MAY_HAVE_ARRIVED, blameless=True)
@@ -105,14 +112,14 @@ def _of_status(status: int, host: str, code: str) -> Failure:
         )
     why = WORDS.get(status, "its server failed" if status >= 500 else "it rejects the message")
     named = f" ({code})" if code else ""
-    # one of 403 may be about a picture: what looks into messages refuses it so
+    # 403 may be about the picture: a filter that inspects messages answers so
     blameless = status in {401, 404, 410, 429, 503}
     hint = CODES.get(code, HINTS.get(status, ""))
     return Failure(f"HTTP {status} from {host}: {why}{named}", hint, status in PASSING, blameless)
 
 
 def _of_code(code: str, host: str) -> Failure:
-    """The service took the request, and says in its answer that it did nothing with it."""
+    """HTTP said that the request was taken, but the body has an error code."""
     passing = code in PASSING_CODES
     return Failure(
         f"{host} did not take it: {code}", CODES.get(code, ""), passing, passing or (code in CODES and code != LACKING)
@@ -130,12 +137,12 @@ def _of_network(error: BaseException, host: str) -> Failure:
 
 
 def _late(error: BaseException) -> bool:
-    """Whether nobody answered in time, which a mail library may call a lost connection."""
+    """Whether the cause was a timeout, which `smtplib` may report as a lost connection."""
     return any(isinstance(one, requests.exceptions.Timeout | TimeoutError) for one in causes(error))
 
 
 def _of_mail(error: BaseException, host: str, url: str) -> Failure:
-    """A step of a mail session that failed."""
+    """Explain a failed step of a mail session."""
     if isinstance(error, ssl.SSLError):
         return Failure(f"{host} has an untrusted certificate ({_cause(error)})", CERTIFICATE_HINT, blameless=True)
     if isinstance(error, smtplib.SMTPAuthenticationError):
@@ -174,7 +181,7 @@ def _not_offered(error: smtplib.SMTPNotSupportedError, host: str, url: str) -> F
 
 
 def _refused(host: str, what: str, code: int, said: bytes | str, url: str, *, picture: bool) -> Failure:
-    """A mail server's own words are kept: none of these steps sends a secret that they could repeat."""
+    """Explain a refusal by a mail server, in its own words: none of these steps sends a secret that it could repeat."""
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
     words = mask(" ".join(text.split()), [url])[:120]
     passing = code < 500
@@ -188,7 +195,7 @@ def _refused(host: str, what: str, code: int, said: bytes | str, url: str, *, pi
 
 
 def _cause(error: BaseException) -> str:
-    """The innermost reason, without the address that stands in the outer ones."""
+    """The innermost reason; the outer ones contain the address."""
     *_, inner = causes(error)
     if proxy := _OF_A_PROXY.search(str(inner)):
         return f"the proxy answers {proxy[1]}"

@@ -10,7 +10,7 @@ RECEIPT_ELSEWHERE = f"{RECEIPT}`costguard history` shows it."
 
 
 def fitted(text: str, room: int) -> str:
-    """The same text in at most ``room`` characters: the longest lines lose their middle first, so each line still says what it is."""
+    """Shorten a text to ``room`` characters: the longest lines lose their middle first, so that each line can still be recognized."""
     lines = text.split("\n")
     while sum(map(len, lines)) + len(lines) - 1 > room:
         number = max(range(len(lines)), key=lambda line: len(lines[line]))

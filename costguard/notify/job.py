@@ -9,11 +9,10 @@ STORED = "secret:"
 """How a reference to the secret store of the machine's own cloud begins."""
 
 UNASKED = "no channel"
-"""Stands in for a channel if a message was sent to none: each wants other kinds, or nobody is left to hear it."""
-
+"""In place of a channel's name when a message was sent to no channel: none wants its kind, or nobody is left to hear it."""
 
 SPARED = "whoever read the start gets the outcome, not each step"
-"""Of a step in between, whose record says that those who would get it have read enough."""
+"""Why an intermediate step was sent to no channel: all that want it have read that the action begins."""
 
 
 class Draft(NamedTuple):
@@ -29,32 +28,32 @@ class Draft(NamedTuple):
 
 
 STANDS_FOR = "stands_for"
-"""The fact that names the earlier messages which this one has overtaken: it replaces them for whoever got none of them."""
+"""Name of the fact that lists earlier messages which this one overtakes: a channel that missed one of them gets this one instead."""
 
 STANDS_FOR_LIMIT = 8
-
+"""At most so many are listed: the newest."""
 
 RECORDED_BY = ("incident", "takes_back", "unreached_tries")
-"""Facts by which the record of a message, and whom it was for, are found."""
+"""Facts that decide which record a message has, and which channels want it."""
 
 
 def standing_alone(message: Draft) -> Draft:
-    """The message without the text and facts that people read."""
+    """The message reduced to what finds its record and its channels, without any text."""
     facts = {name: message.facts[name] for name in RECORDED_BY if name in message.facts}
     return message._replace(facts=facts, title=None, body="")
 
 
 def standing_for(message: Draft, earlier: Sequence[Draft]) -> Draft:
-    """The message, in place of earlier ones and of those that they replaced."""
+    """The message with a list of those it replaces: the ``earlier`` ones, and what they replaced themselves."""
     rows = [[one.id, one.kind, one.level, one.facts.get("incident"), one.facts.get("takes_back")] for one in earlier]
     before = [row for one in earlier if isinstance(of := one.facts.get(STANDS_FOR), list | tuple) for row in of]
     every = [*before, *rows]
-    unlike = [row for number, row in enumerate(every) if row not in every[:number]]
-    return message._replace(facts={**message.facts, STANDS_FOR: unlike[-STANDS_FOR_LIMIT:]}) if unlike else message
+    distinct = [row for number, row in enumerate(every) if row not in every[:number]]
+    return message._replace(facts={**message.facts, STANDS_FOR: distinct[-STANDS_FOR_LIMIT:]}) if distinct else message
 
 
 def overtaken_drafts(message: Draft) -> list[Draft]:
-    """The messages that it overtook: as much of each as finds its record and its recipients."""
+    """The messages that this one replaces, each reduced to what finds its record and its channels."""
     rows = message.facts.get(STANDS_FOR)
     found = (
         [row for row in rows if isinstance(row, list | tuple) and len(row) == 5]
@@ -68,19 +67,27 @@ def overtaken_drafts(message: Draft) -> list[Draft]:
 
 
 class Earlier(NamedTuple):
-    """A message that is still on its way to these channels; of its facts those by which its record is found."""
+    """A message that is still on its way to ``channels``, reduced to what finds its record."""
 
     message: Draft
     channels: tuple[str, ...]
 
 
 class TellJob(NamedTuple):
-    """One message, the channels to try, the section ``[notify]``, and the seconds for all channels together.
+    """Deliver one message.
 
-    ``pause``: seconds to wait before it leaves the machine. ``history``: the folder with the history, for the picture of a
-    message that has one; empty for none. ``access``: what leads to the cloud, where a channel has its addresses in its store.
-    ``again``: a further try, from which those who have taken it are spared. ``after``: what people must read before it. ``told``: the moment at which the guard began it, on the boot
-    clock; 0 for now. ``guard``: the process that waits for the answer; 0 for whichever.
+    Attributes:
+        message: what to deliver.
+        channels: names of the channels to try.
+        settings: the section ``[notify]``.
+        deadline: seconds for all channels together.
+        pause: seconds to wait before the message leaves the machine.
+        history: folder of the history, from which pictures are drawn; empty for no picture.
+        access: how to reach the cloud, if a channel's addresses are in its secret store.
+        again: a further try, which skips the addresses that took an earlier one.
+        after: earlier messages that must arrive first.
+        told: when the guard began it, on the boot clock; 0 for now.
+        guard: id of the process that waits for the answer; 0 if unknown.
     """
 
     message: Draft
@@ -97,12 +104,18 @@ class TellJob(NamedTuple):
 
 
 class RecallJob(NamedTuple):
-    """The question what became of a message, or of all whose delivery was cut off, by the records in the folder ``runtime``.
+    """Find out what became of one message, or of every message whose delivery was cut off.
 
-    ``why``: what cut it off, in words. ``before``: what was written from this moment of the boot clock on is another guard's. ``channels``:
-    to which the message was to go. ``history``: the folder with the history, from which is known what of them all is recorded; empty for none.
-    ``resumed``: the records of earlier guards are those of this boot. ``digests``: those that the guard which asks still has to send;
-    ``instance``: the machine of which others are told, since a disk may be a copy; empty for any.
+    Attributes:
+        runtime: folder of the delivery records.
+        why: what cut the delivery off, in words.
+        before: moment on the boot clock; later records belong to another guard, and are ignored.
+        message: the message in question; None for all.
+        channels: the channels of that message.
+        history: folder of the history, which shows what is already known; empty for none.
+        resumed: whether the records of earlier guards are from this boot.
+        digests: ids of digests that the asking guard still sends itself.
+        instance: the machine whose owed digests are wanted, since the disk may be a copy of another one's; empty for any.
     """
 
     runtime: str
@@ -117,13 +130,13 @@ class RecallJob(NamedTuple):
 
 
 class JudgeJob(NamedTuple):
-    """Where the addresses of each channel stand; nothing is sent to them."""
+    """Check addresses without sending anything. ``references``: by channel, where its addresses are stored (``file:/PATH``)."""
 
     references: Mapping[str, str] = {}
 
 
 class Judged(NamedTuple):
-    """What is wrong with the addresses of channels, in words; ``partly``: channels of which others are fine."""
+    """What is wrong with addresses, by channel; ``partly``: the channels among them that also have good addresses."""
 
     bad: Mapping[str, str] = {}
     partly: tuple[str, ...] = ()
@@ -131,7 +144,7 @@ class Judged(NamedTuple):
 
 
 def access(config: Mapping[str, Any]) -> CloudAccess | None:
-    """What leads to the machine's cloud; None where no channel needs it."""
+    """How to reach the machine's cloud, if a channel in the configuration has its addresses in the secret store; else None."""
     channels = config.get("notify", {}).get("channels")
     named = channels.values() if isinstance(channels, Mapping) else ()
     stored = any(str(one.get("urls", "")).startswith(STORED) for one in named if isinstance(one, Mapping))
@@ -151,31 +164,36 @@ EXPIRED = "not sent again, its time is over"
 """What became of a message whose moment has passed before it could be told."""
 
 STOP_TRYING = b'{"overtaken":true}'
-"""One more line to a worker that delivers: a later message contradicts this one, so no further try of it is begun."""
+"""A further line to a worker that delivers: a later message contradicts this one, so begin no further try."""
 
 LEAVE_NOW = b'{"overtaken":true,"leave":true}'
-"""The same, and the later message leaves at once, so this one waits no longer to leave before it."""
+"""The same, and the later message leaves at once: send this one now if it still waits for its pause to end."""
 
 AGENT_ENDED = "the agent ended before it knew"
-
+"""Why the outcome of a delivery is not known."""
 
 HELD_BACK = "held back for "
-"""How the reason begins when a message is held back on purpose; it counts as told."""
+"""How the reason begins when a message is held back on purpose; such a message counts as sent."""
 
 FOR_DIGEST = f"{HELD_BACK}this hour's digest"
-"""Why a message stays on the machine, in an hour that had many."""
+"""Why a message is not sent by itself in an hour with many messages."""
 
 DIGEST = "digest"
-"""The fact that names the digest for which a message was held back; beside an id of its own, the text of a digest that is still owed."""
+"""Key of ``DeliveryResult.beside``: the id of the digest for which a message was held back; in the answer about a digest that is still owed, its text."""
 
 
 class DeliveryResult(NamedTuple):
-    """Whom a message reached, by channel, and why other channels failed.
+    """What became of a message. All mappings are by channel.
 
-    ``answered``: the date at which each channel answered. ``waits``: the seconds from now for which a service wants to be left
-    alone, by channel. ``beside``: facts that the message got where it was written. ``absent``: why channels led to nobody, which is
-    no failure beside other channels. ``begun``: the moment on the boot clock at which the delivery began, by which it is known among
-    all; 0 for none.
+    Attributes:
+        reached: whom the message reached.
+        failed: why the channel did not take it.
+        error: why nothing was tried at all; empty otherwise.
+        answered: date of the channel's answer.
+        waits: seconds from now for which the service asks to be left alone.
+        beside: facts added by the worker (id, title, body, processes), for the history; not by channel.
+        absent: why the channel leads to nobody; a failure only if there is no other channel.
+        begun: when the delivery began, on the boot clock, which identifies it; 0 for none.
     """
 
     reached: Mapping[str, str] = {}
@@ -188,19 +206,19 @@ class DeliveryResult(NamedTuple):
     begun: float = 0.0
 
     def arrived(self, beyond: Container[str]) -> bool:
-        """Whether people have it: where channels ``beyond`` the machine were asked, one of them must have taken it.
+        """Whether people have the message: if channels ``beyond`` this machine were tried, one of those must have taken it.
 
-        A terminal takes what nobody reads, and whoever sits there is not the team that named a channel.
+        A terminal alone does not count then: perhaps nobody reads it, or not the team that configured the channel.
         """
         asked = any(name in beyond for name in (*self.reached, *self.failed))
         return any(name in beyond for name in self.reached) if asked else bool(self.reached)
 
     def among_those_present(self, kind: str) -> "DeliveryResult":
-        """What came of a message once channels that led to nobody are left out: they failed only where there was no other.
+        """The result without absent channels: they count as failed only if no other channel was tried.
 
-        What happened to a task after its end has nobody left in it to hear; a warning that nobody heard stays one.
+        After a task has ended nobody is left in it to hear a message, so that is no failure either, except for a warning.
         """
-        if kind == "test":  # which asks for each
+        if kind == "test":  # a test reports on every channel
             return self._replace(failed={**self.failed, **self.absent}, absent={})
         if self.reached or self.failed or not self.absent:
             return self._replace(absent={})

@@ -1,4 +1,4 @@
-"""What people read at their next login: the warning of a running countdown, in a file of the runtime directory.
+"""Keep the warning of a running countdown in a file of the runtime directory, for people who log in.
 
 A link in ``/etc/motd.d`` shows it (pam_motd(8)); docs/notify.md says how to make it.
 """

@@ -14,7 +14,7 @@ _BEGINS_A_LINE = re.compile(r"^(\s*)([#>+-]|\d+[.)])(?=\s)", re.MULTILINE)
 
 
 def to_html(text: str, command: str = "code") -> str:
-    """Paragraphs with their lines; what stands between backticks is a ``command``: the element that shows it."""
+    """Convert to HTML paragraphs. Text between backticks gets the element ``command``."""
     paragraphs = [block for block in text.split("\n\n") if block.strip()]
     return "".join(f"<p>{_lines(block, command)}</p>" for block in paragraphs)
 
@@ -41,7 +41,7 @@ def _link(address: str) -> str:
 
 
 def to_markdown(text: str) -> str:
-    """The same text, of which only the commands are markup; two spaces at the end keep a line's end."""
+    """Convert to Markdown with only commands marked up; two spaces before a line end keep the line break."""
     plain = _spans(text, _literal, lambda code: f"`{code}`")
     return re.sub(r"(?<=\S)\n(?=\S)", "  \n", plain)
 

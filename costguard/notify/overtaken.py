@@ -1,4 +1,4 @@
-"""Whether people have since been told something that a message would contradict; then no further try of it is begun."""
+"""A flag: a later message contradicts this one, so no further try of it is begun."""
 
 import threading
 import time
@@ -8,14 +8,14 @@ OVERTAKEN = "not tried again: a later message says how it stands"
 
 
 class Overtaken:
-    """Set, by any thread, when the guard says so. ``again``: the message is a further try itself, so it need not leave at all."""
+    """The flag, which any thread may set. ``again``: the message is itself a further try, so it need not be sent at all once set."""
 
     def __init__(self, *, again: bool = False) -> None:
         self._event, self._leave, self._again = threading.Event(), threading.Event(), again
         self._hurry: Callable[[], object] = lambda: None
 
     def set(self, *, leaves: bool = False) -> None:
-        """A later message is on its way; ``leaves``: at once."""
+        """A later message is on its way; ``leaves``: it leaves at once, so a pause of this one ends."""
         self._event.set()
         if leaves:
             self._leave.set()
@@ -33,11 +33,11 @@ class Overtaken:
         return self._again and self._event.is_set()
 
     def within(self, seconds: float) -> bool:
-        """Wait up to so long; whether it was set by then."""
+        """Wait at most so long; returns whether the flag was set by then."""
         return self._event.wait(seconds) if seconds > 0.0 else self._event.is_set()
 
     def pause(self, seconds: float) -> float:
-        """Wait so long before the message leaves; a later one that leaves at once ends the wait. The seconds waited."""
+        """Wait so long before the message leaves, unless a later one leaves at once; returns the seconds waited."""
         begun = time.monotonic()
         self._leave.wait(max(0.0, seconds))
         return time.monotonic() - begun

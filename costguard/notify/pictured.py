@@ -49,12 +49,12 @@ class Drawing:
         self._given_up = ""
 
     def give_up(self) -> None:
-        """Do without the picture: the message leaves."""
+        """Stop drawing: the message leaves without its picture."""
         self._given_up = "the message was in a hurry"
         self._drawer.give_up()
 
     def wait(self, end: float) -> Picture:
-        """The picture, or why there is none, before ``end``. That the library is not installed is told in a test message only.
+        """The picture, or why there is none, before ``end`` (monotonic clock). Only a test message says that the library is not installed.
 
         Several threads may ask; each gets the same one.
         """

@@ -10,7 +10,7 @@ from costguard.notify.job import Draft
 from costguard.notify.terminal import clean
 
 KINDS = frozenset(("warning", "would_act", "weak_sign", "kept_up", "unknown_alarm", "finding"))
-"""Kinds after which somebody asks who it was."""
+"""Kinds that name the processes on the GPUs."""
 
 SCAN_SECONDS = 0.5
 SHOWN = 5
@@ -18,7 +18,7 @@ _GPU = re.compile(r"nvidia\d+")
 
 
 def found_processes(draft: Draft, settings: Mapping[str, object]) -> dict[str, object]:
-    """The facts ``processes``, ``more_processes`` and ``hidden_processes``; none where there is no GPU device, or nobody asks."""
+    """The facts ``processes``, ``more_processes`` and ``hidden_processes``; empty for other kinds, or without a GPU device."""
     procfs, devfs = str(settings.get("procfs") or "/proc"), str(settings.get("devfs") or "/dev")
     if draft.kind not in KINDS or not any(map(_GPU.fullmatch, names_in(devfs))):
         return {}

@@ -1,7 +1,7 @@
-"""What became of messages whose worker or guard was killed: ``python -m costguard.notify.recall``.
+"""Find out what became of messages whose worker or guard was killed: ``python -m costguard.notify.recall``.
 
-Each delivery writes down how far it is, and the history has what the guard has kept of it. What stands in the one and not in the
-other is told, so that nothing is lost and nothing told twice, however often a guard is killed.
+Each delivery records its progress (`costguard.notify.delivery_record`); the guard records its result in the history. An outcome
+that is in the first and not in the second is reported, so that none is lost or reported twice, however often a guard is killed.
 """
 
 import os
@@ -40,13 +40,13 @@ from costguard.process.worker import say, serve
 
 
 def main() -> int:
-    """Say what is known of one message, or of each delivery that was cut off."""
+    """Answer one `RecallJob`."""
     end_with_parent()
     return serve(RecallJob, recall, lambda error: DeliveryResult(error=error))
 
 
 def recall(job: RecallJob) -> DeliveryResult | None:
-    """Of the one message that is asked for, or of all, one answer each; whatever is told is over from then on."""
+    """Answer for the one message of the job, or with one line for each that was cut off. What was reported once is marked as ended."""
     if job.message is not None:
         path = record_of(job.runtime, job.message)
         found = _deliveries(path, job).get(job.message.id, _Delivery(job.message, job.channels))
@@ -57,7 +57,7 @@ def recall(job: RecallJob) -> DeliveryResult | None:
 
 
 def unkept(job: RecallJob) -> Iterator[DeliveryResult]:
-    """What became of each message of which the history does not say it, and of what began before this question."""
+    """The outcome of each message that the history lacks, as far as it began before this job."""
     kept, seen = _kept(job), set[str]()
     for delivery, path in _all_deliveries(job):
         message = delivery.message
@@ -74,14 +74,18 @@ def unkept(job: RecallJob) -> Iterator[DeliveryResult]:
 
 
 NEWEST_EVENTS = 5000
-"""So many of the history are looked through: beyond the hour that counts on any machine."""
+"""Events of the history that are searched: more than any machine has in the hour that matters."""
 
 
 class _Kept(NamedTuple):
-    """What the history has of messages: those that were told, and what became of deliveries.
+    """What the history knows about messages.
 
-    ``readable``: whether anything is known of it. ``begun``: moments at which deliveries began; ``undated``: of others, by the
-    message, the date at which their end was known.
+    Attributes:
+        readable: whether the history could be read.
+        told: the events of messages that the guard decided to send, by id.
+        begun: when deliveries with a known outcome began, on the boot clock.
+        undated: for outcomes without that moment, the date of the outcome by id of the message.
+        fates: ids of all messages with a known outcome.
     """
 
     readable: bool
@@ -91,18 +95,18 @@ class _Kept(NamedTuple):
     fates: frozenset[str] = frozenset()
 
     def has(self, delivery: "_Delivery") -> bool:
-        """Whether it says what became of a delivery."""
+        """Whether the outcome of a delivery is known."""
         if not self.readable or delivery.is_old:
             return delivery.ended
         return delivery.begun in self.begun or self.undated.get(delivery.message.id, float("-inf")) >= delivery.date
 
     def without_fate(self, seen: set[str]) -> list[Event]:
-        """Messages that were told, and that no delivery knows of."""
+        """Messages to send whose outcome is unknown; ``seen`` are the ids of those that have a record."""
         return [event for name, event in self.told.items() if name not in self.fates and name not in seen]
 
 
 def _kept(job: RecallJob) -> _Kept:
-    """What the history has of the last hour, of guards before this one."""
+    """Read from the history the last hour before the guard that asks."""
     began = time.time() - max(0.0, boot_clock() - job.before)
     try:
         with query.reading(os.path.join(job.history, FILE)) as database:
@@ -121,7 +125,7 @@ def _kept(job: RecallJob) -> _Kept:
 
 
 def _is_older(job: RecallJob, wall: float) -> bool:
-    """Whether the record of a message of that date may have been removed: only so many are kept."""
+    """Whether the record of a message with this date may have been deleted, since only the newest are kept."""
     with suppress(OSError):
         dates = [entry.stat().st_mtime for entry in os.scandir(os.path.join(job.runtime, FOLDER))]
         return len(dates) >= FILES_KEPT and wall < min(dates)
@@ -129,7 +133,7 @@ def _is_older(job: RecallJob, wall: float) -> bool:
 
 
 def owed(job: RecallJob) -> Iterator[DeliveryResult]:
-    """Digests that no guard lived to send, from what the history says was held back for each."""
+    """Digests that were never sent because the guard ended, rebuilt from the messages that were held back for them."""
     events: list[Event] = []
     with suppress(HistoryError), query.reading(os.path.join(job.history, FILE)) as database:
         events = query.newest(database, ("told", "outcome", "delivery"), NEWEST_EVENTS)
@@ -152,18 +156,18 @@ def owed(job: RecallJob) -> Iterator[DeliveryResult]:
 
 
 class _Address(NamedTuple):
-    """How far an address is: the last step, and in words whom it reached, or why it did not take the message."""
+    """The last step at one address (a step of the record, or `TAKEN`), and whom it reached, or why it did not take the message."""
 
     step: int
     words: str = ""
 
 
 TAKEN = -1
-"""In the place of a step."""
+"""A step that only this module has: the address took the message."""
 
 
 class _Delivery:
-    """One delivery, as it is written down. ``begun``: its moment on the boot clock; ``date``: the same as a date."""
+    """One delivery, read from its record. ``begun``: when, on the boot clock; ``date``: the same as a date; ``text``: its title and body."""
 
     def __init__(
         self, message: Draft, channels: tuple[str, ...], begun: float = 0.0, date: float = 0.0, text: Mapping[str, str] = MappingProxyType({})
@@ -173,16 +177,16 @@ class _Delivery:
         self._addresses: dict[tuple[str, int], _Address] = {}
 
     def step(self, step: int, name: str, number: int, words: str = "") -> None:
-        """One more line of it."""
+        """Take in one more line of the record."""
         self._addresses[name, number] = _Address(step, words)
 
     @property
     def is_old(self) -> bool:
-        """Whether it is of another story, or of another boot, whose clock may be ahead: the history was not asked about it."""
+        """Whether it is more than an hour old, or of another boot (whose clock may be ahead): the part of the history that was read lacks it."""
         return not 0.0 <= boot_clock() - self.begun < TRIES_SECONDS
 
     def fate(self, why: str, *, known: bool) -> DeliveryResult:
-        """What became of it at each channel; ``known``: it could have been written down."""
+        """What became of the message at each channel; without ``known``, an address without a line may have been asked all the same."""
         told = DeliveryResult(begun=self.begun)
         for name in self._channels:
             of_channel = [one for (channel, _), one in sorted(self._addresses.items()) if channel == name]
@@ -199,7 +203,7 @@ class _Delivery:
 
 
 def _why(one: _Address, why: str) -> str:
-    """Why an address has not got the message, or nobody knows; empty where it has, or was to get nothing."""
+    """Why an address did not get the message, or may not have; empty if it did, or was not to get it."""
     if one.step in {DUE, ASKED}:
         return f"{why}; {NOT_SENT if one.step == DUE else IN_DOUBT}"
     return "" if one.step == TAKEN else one.words
@@ -216,7 +220,7 @@ def _all_deliveries(job: RecallJob) -> Iterator[tuple[_Delivery, str]]:
 
 
 def _deliveries(path: str, job: RecallJob) -> dict[str, _Delivery]:
-    """The deliveries in one record by the ids of their messages, as far as they had come before the question."""
+    """The deliveries in one record, by id of the message; lines from the moment ``job.before`` on are ignored."""
     found: dict[str, _Delivery] = {}
     for row in rows_of(path):
         with suppress(ValueError, TypeError, KeyError, IndexError):
@@ -239,7 +243,7 @@ def _deliveries(path: str, job: RecallJob) -> dict[str, _Delivery]:
 
 
 def _is_over(path: str, message: Draft) -> bool:
-    """Write that nothing more of it comes; whether that could be written."""
+    """Mark a delivery as ended in its record; returns whether that could be written."""
     return write_row(path, [FIRST_TRY, ENDED, message.id])
 
 

@@ -46,25 +46,25 @@ PAGER = "Pager Duty"
 SLACK = "Slack"
 
 TITLE_MARKS = 40
-"""Characters for what a service puts around a title that it takes for a part of the text."""
+"""Characters reserved for what a service adds around a title that it shows as part of the text."""
 
 TEAMS = "Power Automate / Workflows (for MSTeams)"
 
 TITLE_IN_MARKDOWN = frozenset(("Discord", TEAMS))
-"""Services that take the title apart from the text, and show its marks all the same."""
+"""Services that take the title apart from the text, and interpret Markdown in it."""
 
 LONGEST = {TEAMS: 20_000}
-"""Characters of a message that a service takes, where apprise knows less: a card of Teams has 28 kB."""
+"""Longest message of a service, in characters, where the limit in apprise is too high: a card of Teams has 28 kB."""
 
 OWN_MARKS = frozenset((SLACK,))
-"""Services whose marks are not those of Markdown: nothing that somebody wrote could be kept from being one."""
+"""Services whose markup is not Markdown: they get plain text, since text that people wrote could not be escaped."""
 
 _LETTERS = re.compile(r"[A-Za-z0-9]{4,}")
-"""What stands in a request as it stands in a title, whatever encodes it."""
+"""Letters that look the same in a title and in a request, whatever encoding it has."""
 
 
 class Plugin(Protocol):
-    """What sends to one service, as apprise has it."""
+    """The parts of apprise's plug-in for one service that are used here."""
 
     service_name: object
     body_maxlen: int
@@ -79,10 +79,15 @@ class Plugin(Protocol):
 
 
 class Sent(NamedTuple):
-    """What became of a message at one address: the service, why it was not taken (empty: it was), and what to do.
+    """What became of a message at one address.
 
-    ``note``: of a message that was taken, what did not come with it. ``until``: the moment of the boot clock until which the
-    service wants to be left alone, if it does. ``at``: the date at which it answered, if it did.
+    Attributes:
+        service: name of the service.
+        trouble: why it did not take the message; empty if it did.
+        hint: what to do about that.
+        note: what is missing in a message that was taken (the picture).
+        until: moment on the boot clock until which the service asks to be left alone; 0 for none.
+        at: date of its answer; None without one.
     """
 
     service: str
@@ -94,21 +99,21 @@ class Sent(NamedTuple):
 
     @property
     def why(self) -> str:
-        """Why it was not taken, with the service, and what to do."""
+        """The service, why it did not take the message, and what to do."""
         return f"{self.service}: {self.trouble}" + (f" ({self.hint})" if self.hint else "")
 
 
 class _Memory(logging.Handler):
-    """Keeps what apprise logs, for the thread that made it do so. It reaches no file and no terminal."""
+    """Keep what apprise logs in memory, for the thread that called it."""
 
     def emit(self, record: logging.LogRecord) -> None:
         text = record.getMessage()
-        if record.levelno >= logging.WARNING or "xception" in text:  # how long it took is no reason
+        if record.levelno >= logging.WARNING or "xception" in text:  # other lines give durations, not reasons
             exchange.log.append(text)
 
 
 def quiet() -> None:
-    """Prepare this process, once (`_ready`): libraries log to memory alone."""
+    """Let libraries log to memory alone, in this whole process."""
     logging.getLogger().addHandler(logging.NullHandler())
     apprise_log = logging.getLogger("apprise")
     apprise_log.handlers, apprise_log.propagate = [_Memory()], False
@@ -119,7 +124,7 @@ _one_at_a_time = threading.Lock()
 
 
 def load() -> None:
-    """Have the library ready to send, which takes seconds of a processor the first time."""
+    """Load the library, which takes seconds of a processor the first time. Any thread may call it."""
     with _one_at_a_time:
         _ready()
 
@@ -128,14 +133,14 @@ def load() -> None:
 def _ready() -> None:
     quiet()
     watch()
-    NotificationManager().load_modules()  # by several threads at once it would be loaded as often
+    NotificationManager().load_modules()  # else each thread would load them
 
 
 def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes = b"", note: str = "") -> Sent:
-    """Hand a message over to one address, with further tries while they may help, until ``end`` of the monotonic clock.
+    """Send a message to one address, and try again while that may help, until ``end`` (monotonic clock).
 
-    What may have arrived is not sent again here: where nobody took a warning, a later delivery repeats it. What may be wrong with
-    a picture costs the picture: the text goes on without it.
+    A message that may have arrived is not sent again here; the guard repeats a warning that nobody took. After an error that may
+    be due to the picture (PNG; empty for none) the message is sent without it. ``note`` says why there is no picture.
     """
     service = str(plugin.service_name)
     pause = PAUSE_SECONDS
@@ -149,9 +154,9 @@ def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes 
         if overtaken.needless or (wait and overtaken.within(wait)):
             why = f"{said.trouble}; {OVERTAKEN}" if said.trouble else OVERTAKEN
             return said._replace(trouble=why, until=exchange.not_before)
-        if wait := exchange.wait:  # another delivery has heard it meanwhile
+        if wait := exchange.wait:  # another delivery was told meanwhile to wait
             continue
-        exchange.asking()
+        exchange.on_try()
         exchange.begin(letters, end)
         plugin.socket_connect_timeout, plugin.socket_read_timeout = patience(exchange.left)
         if _handed_over(message, plugin, picture) and not exchange.declined:
@@ -166,7 +171,7 @@ def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes 
         said = Sent(service, found.trouble, found.hint)
         if not found.passing:
             return said
-        exchange.refused(said.why)
+        exchange.on_refusal(said.why)
         wait = max(pause * random.uniform(0.5, 1.0), exchange.wait)  # noqa: S311 - jitter, no secret
         pause = min(2.0 * pause, PAUSE_LONGEST_SECONDS)
 
@@ -177,19 +182,19 @@ def _in_time(wait: float, end: float) -> bool:
 
 
 def patience(left: float) -> tuple[float, float]:
-    """Seconds in which to connect, and in which to answer, of those that are ``left`` for a message.
+    """The timeouts for connecting and for the answer, of the seconds ``left`` for a message.
 
-    Whom nobody reached is tried again. Who may have taken it is not, so the answer has all of the time.
+    A connection that fails is tried again. A request that may have arrived is not, so its answer gets all of the time.
     """
     return min(CONNECT_SECONDS, max(LEAST_SECONDS, left / 3.0)), left
 
 
 def _handed_over(message: Message, plugin: Plugin, picture: bytes) -> bool:
-    """One try. With a picture an error of the library is one of that."""
+    """Try once. With a picture, an exception of the library counts as a refusal of the picture."""
     kind = TYPES.get(message.level, NotifyType.INFO)
     form = _form(plugin)
     title = _title(message.title, plugin, form)
-    cut = 0 < plugin.title_maxlen < len(title)  # else its end would be lost
+    cut = 0 < plugin.title_maxlen < len(title)  # the service would drop its end
     whole = f"{message.title}\n\n{message.body}" if cut else message.body
     text = _fitted(whole or message.title, plugin, len(title))
     attached = AppriseAttachment(AttachMemory(content=picture, name=PICTURE, mimetype="image/png")) if picture else None
@@ -203,7 +208,7 @@ def _handed_over(message: Message, plugin: Plugin, picture: bytes) -> bool:
 
 
 def _title(title: str, plugin: Plugin, form: NotifyFormat) -> str:
-    """The title, in which nothing that somebody wrote is markup: Telegram would refuse the message, and others show another name."""
+    """The title, escaped where the service interprets it: Telegram refuses a message with broken markup, others garble names."""
     part_of_text = plugin.title_maxlen <= 0
     if form == NotifyFormat.HTML and part_of_text:
         return html.escape(title, quote=False)
@@ -213,11 +218,11 @@ def _title(title: str, plugin: Plugin, form: NotifyFormat) -> str:
 
 
 def _fitted(text: str, plugin: Plugin, beside: int) -> str:
-    """The text as the service shows it best, in as many characters as it takes: it would refuse a longer one, title and all."""
+    """The text in the form that the service shows best, shortened to what it takes beside ``beside`` characters of title."""
     form = _form(plugin)
     room = LONGEST.get(str(plugin.service_name), plugin.body_maxlen) - beside - TITLE_MARKS
     shown, within = _dressed(text, plugin, form), room
-    while len(shown) > room and within > 0:  # what marks it up takes room, too
+    while len(shown) > room and within > 0:  # markup takes room, too
         shown = _dressed(fitted(text, within), plugin, form)
         within = within * 9 // 10
     return shown
@@ -243,7 +248,7 @@ def _dressed(text: str, plugin: Plugin, form: NotifyFormat) -> str:
 
 
 def _plugin(url: str, message_id: str = "") -> Plugin | None:
-    """What sends there; None where apprise cannot use the address."""
+    """The plug-in for an address; None if apprise cannot use it."""
     asset = AppriseAsset(
         secure_logging=True,
         async_mode=False,
@@ -265,7 +270,7 @@ def _plugin(url: str, message_id: str = "") -> Plugin | None:
 
 
 def _preview(slack: Any) -> None:  # noqa: ANN401 - a method of it is replaced
-    """Give each message the line that a phone shows: Slack has none for an attachment without *fallback*, which apprise leaves out."""
+    """Give each message of Slack the line that a phone shows: the field *fallback* of an attachment, which apprise leaves out."""
     post = slack._send  # noqa: SLF001 - the one place where the request can be seen before it leaves
 
     def send(url: str, payload: Any, *arguments: Any, **options: Any) -> object:  # noqa: ANN401 - as it has them
@@ -278,7 +283,7 @@ def _preview(slack: Any) -> None:  # noqa: ANN401 - a method of it is replaced
 
 
 def _sign(pager: Plugin, message_id: str) -> None:
-    """An alert of a pager is this machine's, and costguard's, unless the address says otherwise; a repeated one wakes nobody again."""
+    """Set source, component and key of a pager's alert, as far as the address does not: with the same key a repeated alert pages nobody again."""
     machine = os.uname().nodename
     defaults = getattr(pager, "template_tokens", {})
     for name, own in (("source", machine), ("component", NAME), ("dedup", f"{NAME}/{machine}/{message_id}")):
@@ -287,26 +292,25 @@ def _sign(pager: Plugin, message_id: str) -> None:
 
 
 HAD_BEFORE = "from an earlier try"
-"""Beside the name of a service that has the message and is not asked again."""
+"""Note about a service that took an earlier try, and is not asked again."""
 
 NO_TIME = "no time was left to send it"
 
 NO_ADDRESS = Sent("?", "this line is not an address", "write it as SERVICE://…, as docs/notify.md has them")
-"""Nothing of such a line is repeated, not even its first word: it may be a bare token."""
-
+"""No part of such a line is quoted, not even its first word: it may be a bare token."""
 
 IN_CLEAR = Sent("E-Mail", "its password would go over the network in clear", "write mailtos:// instead of mailto://")
 
 
 def _bares_password(plugin: Plugin, url: str) -> bool:
-    """Whether mail would be sent without TLS and with a password, which its owner has not asked for; to this machine it may."""
+    """Whether mail would send a password without TLS, though the address does not say ``mode=insecure``. To this machine it may."""
     bare = getattr(plugin, "secure_mode", "") == "insecure" and bool(getattr(plugin, "password", ""))
     here = str(getattr(plugin, "smtp_host", "")) in {"localhost", "127.0.0.1", "::1"}
     return bare and not here and "mode=insecure" not in url
 
 
-def _unusable(schema: str) -> Sent:
-    """Nothing of the address is repeated: whatever is wrong with it, it holds a secret."""
+def _why_no_plugin(schema: str) -> Sent:
+    """Say why apprise has no plug-in for an address, by its ``schema`` alone: the rest of the address may be a secret."""
     manager = NotificationManager()
     if schema not in manager:
         return Sent(
@@ -330,11 +334,11 @@ def _unusable(schema: str) -> Sent:
 
 
 _CALLS_EVERYBODY = re.compile(r"@(?=(?:everyone|here|channel|all|team)\b)|<(?=[!@#])", re.IGNORECASE)
-"""What wakes a whole channel where a service finds it in a text."""
+"""Mentions that notify everybody in a channel."""
 
 
 def harmless(text: str) -> str:
-    """The text without what wakes everybody: the reason of a hold is anybody's, and a service takes it for the agent's."""
+    """Disable mentions in a text: anybody may write the reason of a hold, and the service would take it for the agent's words."""
     return _CALLS_EVERYBODY.sub(lambda found: f"{found[0]}\u2060", clean(text))  # WORD JOINER: takes no room
 
 
@@ -348,11 +352,19 @@ def deliver(
     record: DeliveryRecord | None = None,
     since: float = 0.0,
 ) -> dict[str, list[Sent]]:
-    """Send to every address of every channel at the same time; what had come of each by ``end``, or as much later as it waited for its turn, or its picture.
+    """Send to every address of every channel at the same time.
 
-    ``draw`` gives the picture for those that take one; nobody else waits for it. Who stands in ``record`` is not asked again, and
-    who takes the message is written there. ``since``: when it could leave, on the boot clock. Once it is
-    ``overtaken`` no further try is begun.
+    Args:
+        message: what to send.
+        urls: addresses by channel.
+        end: when time is up, on the monotonic clock; later for an address that waited for its turn or its picture.
+        draw: gives the picture, before a moment of the monotonic clock; only services that take a picture wait for it.
+        overtaken: once set, no further try is begun.
+        record: addresses that took an earlier try, which are skipped; it is updated at every step.
+        since: when the message could leave, on the boot clock.
+
+    Returns:
+        By channel, the result of each of its addresses; a channel whose addresses were all spared has none.
     """
     load()
     message = message._replace(title=harmless(message.title), body=harmless(message.body))
@@ -378,9 +390,9 @@ def deliver(
         note = f"without its picture: {picture.why}" if picture.why else ""
         for key, url, plugin in pictured:
             sending.begin(key, url, plugin, picture.data, note)
-    came = sending.wait()
-    asked = {name: [key for number in range(len(urls[name])) if (key := (name, number)) in came] for name in urls}
-    return {name: [came[key] for key in keys] for name, keys in asked.items() if keys}
+    results = sending.wait()
+    asked = {name: [key for number in range(len(urls[name])) if (key := (name, number)) in results] for name in urls}
+    return {name: [results[key] for key in keys] for name, keys in asked.items() if keys}
 
 
 _Key = tuple[str, int]
@@ -388,33 +400,36 @@ _Key = tuple[str, int]
 
 
 class _Sending:
-    """One message on its way to many addresses, each in a thread of its own. ``times``: since when it could leave, and its end."""
+    """One message on its way to many addresses, each in its own thread.
+
+    ``times``: when it could leave (boot clock), and when time is up (monotonic clock).
+    """
 
     def __init__(
         self, message: Message, record: DeliveryRecord, overtaken: Overtaken, times: tuple[float, float]
     ) -> None:
         self._message, self._record, self._overtaken, self._times = message, record, overtaken, times
-        self._found: dict[_Key, Sent] = {}
-        self._late: dict[_Key, Sent] = {}  # what is said of an address that has no answer in time
+        self._results: dict[_Key, Sent] = {}
+        self._unanswered: dict[_Key, Sent] = {}  # the result of an address that does not answer in time
         self._threads: list[threading.Thread] = []
 
     def spare(self, key: _Key, taken: Taken) -> None:
-        """An address has the message from an earlier try."""
-        self._found[key] = Sent(taken.whom, note=HAD_BEFORE, at=taken.at)
+        """Skip an address that took an earlier try."""
+        self._results[key] = Sent(taken.whom, note=HAD_BEFORE, at=taken.at)
         self._record.already_taken(*key, taken.whom)
 
     def due(self, key: _Key, plugin: Plugin | None) -> None:
-        """An address is to be asked."""
+        """Note that an address will be asked."""
         self._record.due(*key)
-        self._late[key] = _late(plugin)._replace(trouble=NO_TIME, hint="")
+        self._unanswered[key] = _no_answer(plugin)._replace(trouble=NO_TIME, hint="")
 
     def begin_later(self, seconds: float) -> None:
-        """Whoever is asked from now on waited for a picture, and has all of the time for its answer."""
+        """Give the addresses that are asked from now on as much more time: they waited for the picture."""
         since, end = self._times
         self._times = (since, end + seconds)
 
     def begin(self, key: _Key, url: str, plugin: Plugin | None, picture: bytes = b"", note: str = "") -> None:
-        """Ask an address, once it is its turn."""
+        """Send to an address, in a new thread, once earlier messages have arrived there."""
         send = functools.partial(self._send, key, url, plugin, picture, note, self._times)
         thread = threading.Thread(target=send, daemon=True)
         self._threads.append(thread)
@@ -423,32 +438,32 @@ class _Sending:
     def _send(
         self, key: _Key, url: str, plugin: Plugin | None, picture: bytes, note: str, times: tuple[float, float]
     ) -> None:
-        exchange.asking = functools.partial(self._asking, key, plugin)
-        exchange.refused = functools.partial(self._record.not_taken, *key)
+        exchange.on_try = functools.partial(self._on_try, key, plugin)
+        exchange.on_refusal = functools.partial(self._record.not_taken, *key)
         exchange.retry_after = RetryAfter(self._record.runtime, *key)
         exchange.overtaken = self._overtaken
-        sent = _in_turn(self._record, key, times, lambda until: _one(self._message, url, plugin, until, picture, note))
+        sent = _in_turn(self._record, key, times, lambda until: _sent(self._message, url, plugin, until, picture, note))
         if sent is None:
-            del self._late[key]
+            del self._unanswered[key]
         else:
-            self._found[key] = sent
+            self._results[key] = sent
 
-    def _asking(self, key: _Key, plugin: Plugin | None) -> None:
+    def _on_try(self, key: _Key, plugin: Plugin | None) -> None:
         self._record.asked(*key)
-        self._late[key] = _late(plugin)
+        self._unanswered[key] = _no_answer(plugin)
 
     def wait(self) -> dict[_Key, Sent]:
-        """What has come of each address by the end, or as much later as it may have waited for its turn."""
+        """The result of each address, at the end, or as much later as a message may wait for its turn."""
         end = self._times[1] + self._record.longest_wait
         for thread in self._threads:
             thread.join(max(0.0, end - time.monotonic()))
-        return self._late | dict(self._found)
+        return self._unanswered | dict(self._results)
 
 
 def _in_turn(
     record: DeliveryRecord, key: _Key, times: tuple[float, float], ask: Callable[[float], Sent]
 ) -> Sent | None:
-    """What came of an address, which has all of the time from its turn on; None where it has read enough by then."""
+    """Wait for the turn of an address, then ``ask`` it, with its full time. None if an earlier message said enough there."""
     (since, end), begun = times, time.monotonic()
     record.await_turn(*key, since)
     if key in record.spared:
@@ -463,31 +478,31 @@ def _in_turn(
 
 
 def unusable(urls: Sequence[str]) -> dict[int, Sent]:
-    """What is wrong with addresses, by their numbers from 1, as far as that is known without sending anything."""
+    """What is wrong with addresses, by their number from 1, as far as that shows without sending anything."""
     load()
-    found = {number: _refused(url, _plugin(url)) for number, url in enumerate(urls, start=1)}
+    found = {number: _why_unusable(url, _plugin(url)) for number, url in enumerate(urls, start=1)}
     return {number: sent for number, sent in found.items() if sent is not None}
 
 
-def _refused(url: str, plugin: Plugin | None) -> Sent | None:
-    """Why nothing is sent to an address at all."""
+def _why_unusable(url: str, plugin: Plugin | None) -> Sent | None:
+    """Why nothing can be sent to an address; None if something can."""
     if plugin is None:
         schema, separator, _ = url.partition("://")
-        return _unusable(schema.lower()) if separator else NO_ADDRESS
+        return _why_no_plugin(schema.lower()) if separator else NO_ADDRESS
     if _bares_password(plugin, url):
         return IN_CLEAR._replace(service=str(plugin.service_name))
     return None
 
 
-def _late(plugin: Plugin | None) -> Sent:
-    """What is said of an address that has not answered when the time is over; what stands in it may be a secret."""
+def _no_answer(plugin: Plugin | None) -> Sent:
+    """The result of an address that has not answered when time is up; the address itself may be a secret."""
     service = "?" if plugin is None else str(plugin.service_name)
     return Sent(service, "no answer in time", MAY_HAVE_ARRIVED)
 
 
-def _one(message: Message, url: str, plugin: Plugin | None, end: float, picture: bytes, note: str) -> Sent:
-    """What came of one address."""
-    bad = _refused(url, plugin)
+def _sent(message: Message, url: str, plugin: Plugin | None, end: float, picture: bytes, note: str) -> Sent:
+    """Send to one address, and return its result whatever goes wrong."""
+    bad = _why_unusable(url, plugin)
     if bad is not None or plugin is None:
         return bad or NO_ADDRESS
     try:

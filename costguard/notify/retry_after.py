@@ -1,6 +1,6 @@
-"""Until when a service wants no further message at an address (Retry-After): heeded by every delivery, of every guard.
+"""Until when a service wants no further message at an address (Retry-After), for every delivery of every guard.
 
-One small file for each address in the agent's runtime directory, named by its channel and its number: nothing of the address is in it.
+One small file for each address in the agent's runtime directory, named by channel and number; it does not contain the address.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Where the addresses of a channel stand: they are secrets, so the configuration has only a reference to them.
+"""Read the addresses of a channel. They are secrets, so the configuration has only a reference to them.
 
 `file:/PATH` (one address a line, readable by the agent alone), `env:NAME`, `credential:NAME` of systemd (`LoadCredential=`), or
 `secret:NAME` of the machine's own cloud, which the worker alone reads: it costs the cloud's SDK.

@@ -1,4 +1,4 @@
-"""The summary, made in the worker from the history: whether it is due, and what stands in it."""
+"""Make the summary from the history, in the worker: whether one is due, and its facts."""
 
 import json
 import os
@@ -21,10 +21,10 @@ SENDING = "summary-sending.json"
 """The file beside it with the summary that is on its way."""
 
 FIRST_SECONDS = 31 * 86400.0
-"""The first summary covers no more."""
+"""The first summary covers at most so much."""
 
 UNWRITTEN_SECONDS = 4 * 3600.0
-"""Seconds of history that may not be written yet when there is no record."""
+"""What the first summary covers if the history has no quarter hour yet."""
 
 DAY_SECONDS = 86400.0
 
@@ -68,9 +68,9 @@ def name_of(draft: Draft, now: float) -> str:
 
 
 def begun(draft: Draft, has_takers: Callable[[Draft], bool]) -> Draft:
-    """The summary that is to be sent: the one of an earlier worker, as it was, where that was killed after somebody had taken it.
+    """The summary to send: that of an earlier worker, unchanged, if it was killed after a channel had taken it; else this one.
 
-    Else people would read its hours twice, or those since it in none.
+    A new one would repeat those hours for whoever has the earlier one. ``has_takers`` says whether a channel took it.
     """
     path = os.path.join(str(draft.facts.get("state") or ""), SENDING)
     with suppress(OSError, ValueError, TypeError), open(path, encoding="utf-8") as file:
@@ -83,7 +83,7 @@ def begun(draft: Draft, has_takers: Callable[[Draft], bool]) -> Draft:
 
 
 def told(draft: Draft, now: float) -> None:
-    """People have this summary: the next one begins where it ended. One that could not read the history told no hours."""
+    """Record that people have this summary: the next one begins where it ended. One without a readable history covers no hours."""
     state, last = str(draft.facts.get("state") or ""), None
     until, made = number(draft.facts.get("until")), number(draft.facts.get("made"))
     if until is None:
@@ -92,7 +92,7 @@ def told(draft: Draft, now: float) -> None:
 
 
 def _beginning(state: str, now: float) -> float:
-    """Where the first summary begins: with the record, or now if a damaged stamp may have told of that already."""
+    """The date at which the first summary begins: with the history; or now, if a damaged stamp shows that summaries were sent."""
     if os.path.lexists(os.path.join(state, STAMP)):
         return now
     written = None
@@ -111,7 +111,7 @@ def stamp(state: str) -> Stamp | None:
 
 
 def keep(state: str, until: float, made: float) -> None:
-    """Write down up to when people were told; on a full disk the summary comes again."""
+    """Record that people were told up to the date ``until``. If that cannot be written, the summary comes again."""
     _write(os.path.join(state, STAMP), {"told_until": query.quarter_of(until), "made": made})
     with suppress(OSError):
         os.unlink(os.path.join(state, SENDING))

@@ -9,7 +9,7 @@ from costguard.tasks.api import SchedulerError
 from costguard.tasks.choose import NoTaskError, TaskAccess, choose
 
 LONGEST = 1000
-"""Characters of a message there."""
+"""Characters of a message that are handed over."""
 
 
 def deliver(message: Message, settings: Mapping[str, object]) -> str:

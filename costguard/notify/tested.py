@@ -1,6 +1,6 @@
-"""Which channels a person has tested, when, with which settings and addresses: a channel that was never tried is a promise.
+"""Remember which channels a person has tested, when, and with which settings and addresses.
 
-An address is a secret, and may be a short one: of the addresses only a salted, slow digest is kept, in a file of its owner alone.
+An address is a secret, and may be short, so only a salted, slow digest of the addresses is kept, in a file of mode 600.
 """
 
 import hashlib
@@ -33,7 +33,7 @@ class LastTest(NamedTuple):
 
 
 def digest(channel: Mapping[str, object]) -> str:
-    """A number for the settings of a channel; with others it was not tested. They hold no secret, only where one stands."""
+    """A digest of a channel's settings, by which a change since the last test shows. They contain no secret, only a reference to it."""
     return hashlib.sha256(json.dumps(dict(channel), sort_keys=True).encode()).hexdigest()[:16]
 
 
@@ -76,7 +76,7 @@ def keep(
 
 
 def known(state: str) -> dict[str, Any]:
-    """Every channel that was tested. Raises PermissionError where this user may not know."""
+    """Every channel that was tested. Raises PermissionError if this user may not read the file."""
     try:
         descriptor = os.open(os.path.join(state, FILE), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, encoding="utf-8") as file:

@@ -18,9 +18,9 @@ WITHIN_SECONDS = 20.0
 
 
 def troubles(channels: Mapping[str, Mapping[str, object]]) -> list[Lack]:
-    """What is known against channels beyond this machine, as this process sees it. Never an address.
+    """What is wrong with channels beyond this machine, as this process sees it; an address is never quoted.
 
-    Nothing is claimed about addresses that apprise did not judge in time.
+    Addresses that apprise did not judge in time are not reported.
     """
     found = lacks(channels)
     references = {name: str(channel.get("urls", "")) for name, channel in channels.items()}

@@ -13,7 +13,7 @@ NOBODY = "nobody is logged in at a terminal of this machine; the message is in `
 
 
 def deliver(message: Message, settings: Mapping[str, object]) -> str:
-    """Write to each terminal by itself; returns how many took the message and have a reader."""
+    """Write to each terminal directly; returns which took the message and have a reader. Raises DeliveryError, AbsentError."""
     procfs, devfs = str(settings.get("procfs") or "/proc"), str(settings.get("devfs") or "/dev")
     limit = terminal.seconds(settings)
     paths = terminals.people(procfs, devfs)
@@ -47,9 +47,9 @@ def _by_wall(message: Message, limit: float) -> None:
 
 
 def likely(procfs: str, devfs: str, uid: int) -> tuple[list[str], dict[str, str]]:
-    """Who the agent of user ``uid`` would reach now, found as a delivery finds it, and why the others would not be.
+    """The terminals that the agent of user ``uid`` would reach now, and why it would not reach the others.
 
-    Nothing is written. A terminal that only the agent may open counts as open.
+    Nothing is written. A terminal that only the agent may open counts as reachable.
     """
     paths = terminals.people(procfs, devfs)
     obstacles = {path: _obstacle(path, uid) for path in paths}

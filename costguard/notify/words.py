@@ -52,7 +52,7 @@ def _numbered(numbers: Sequence[int]) -> str:
 
 
 def sentence(text: str) -> str:
-    """With a capital letter and a full stop; empty stays empty."""
+    """Make a text a sentence: a capital letter and a full stop. Empty text stays empty."""
     text = text.strip()
     if not text:
         return ""

@@ -26,11 +26,10 @@ if TYPE_CHECKING:
     from costguard.report.job import DrawJob
 
 LEVELS = ("info", "warning", "critical")
-"""From the least to the gravest."""
+"""Levels of messages, the lowest first."""
 
 BEGAN = {"done": (("acting", "warning"),)}
-"""How a stop ended is told to whoever asked for its beginning and has not got that: kinds of the same incident, and their levels."""
-
+"""Kind of an outcome: the kinds (with their levels) that announced its beginning. A channel that missed those gets the outcome instead."""
 
 ORPHAN = "the agent that asked for it is gone"
 
@@ -42,24 +41,24 @@ def main() -> int:
 
 
 def _tell_unless_overtaken(job: TellJob) -> DeliveryResult:
-    """One more line from the guard says that a later message contradicts this one."""
-    # it was killed before this process was to end with it: the next one tells the same
+    """Deliver the message, and listen for further lines from the guard: a later message contradicts this one."""
+    # the guard was killed before `end_with_parent` took effect; the next guard sends the same message
     if job.guard and os.getppid() != job.guard:
         return DeliveryResult(error=ORPHAN)
     overtaken = Overtaken(again=job.again)
 
-    def hear() -> None:
+    def listen() -> None:
         while line := next_line():
             overtaken.set(leaves=line == LEAVE_NOW)
 
-    threading.Thread(target=hear, daemon=True).start()
+    threading.Thread(target=listen, daemon=True).start()
     return tell(job, overtaken)
 
 
 def tell(job: TellJob, overtaken: Overtaken) -> DeliveryResult:
     """Compose and deliver a message; when a first try reaches nobody, the text goes to the journal."""
     now = boot_clock()
-    # else it was made before, and somebody missed it
+    # a summary with a title was composed by an earlier worker, and a channel missed it
     is_new_summary = job.message.kind == "summary" and job.message.title is None
     draft = _summary(job) if is_new_summary else job.message
     if draft is None:
@@ -71,9 +70,10 @@ def tell(job: TellJob, overtaken: Overtaken) -> DeliveryResult:
     takers = _takers(job, message, draft)
     if job.channels and not takers.all and message.kind != "warning":
         return _unasked(message)
-    picture = _picture(draft, job.history) if takers.beyond and not job.again else None  # it may be why nobody took it
+    # a further try goes without its picture, which may be why the first one failed
+    picture = _picture(draft, job.history) if takers.beyond and not job.again else None
     record = _record(job, draft, written(whole), takers)
-    # each counts from the moment at which the guard began it, however long its process took to begin
+    # time counts from when the guard began the message, however long this process took to start
     since = job.told if 0.0 < job.told <= now else now
     delivery = Delivery(
         message, job.settings, job.deadline, record, job.pause, picture, job.access, overtaken=overtaken, since=since
@@ -115,7 +115,7 @@ def _takers(job: TellJob, message: Message, draft: Draft) -> _Takers:
 
 
 def _record(job: TellJob, draft: Draft, kept: Message, takers: _Takers) -> DeliveryRecord:
-    """What is written down of the delivery; ``kept``: the text without the link, which holds the machine for whoever reads it."""
+    """The record of this delivery; ``kept`` is the message without the hold link, with which any reader could hold the machine."""
     return DeliveryRecord(
         _runtime(job),
         draft,
@@ -147,53 +147,53 @@ def _summary(job: TellJob) -> Draft | None:
 
 
 def _picture(draft: Draft, history: str) -> "DrawJob | None":
-    """What to draw for a message that leaves the machine."""
+    """The picture to draw for a message that leaves the machine; None for a kind without one."""
     from costguard.notify import pictured
 
     return pictured.job(draft, history, time.time())
 
 
 def _summarized(draft: Draft) -> None:
-    """A summary that people have is told."""
+    """Record that people have this summary: the next one begins where it ends."""
     from costguard.notify import summary
 
     summary.told(draft, time.time())
 
 
 def _names(channel: Mapping[str, object], kind: str) -> bool:
-    """Whether a channel asks for this kind by its name."""
+    """Whether the setting ``kinds`` of a channel names this kind."""
     kinds = channel.get("kinds")
     return isinstance(kinds, list | tuple) and kind in kinds
 
 
 def _missed(job: TellJob, name: str) -> list[Draft]:
-    """The earlier messages that this one stands for, of which the channel gets those of their kind."""
+    """The earlier messages that this one replaces, as far as the channel wants messages of their kind and level."""
     message = job.message
     begun = [message._replace(kind=kind, level=level) for kind, level in BEGAN.get(message.kind, ())]
     return [one for one in (*begun, *overtaken_drafts(message)) if _gets(job, name, one)]
 
 
 def _before(job: TellJob, name: str) -> list[Draft]:
-    """What is still on its way to the channel, and must be read there before."""
+    """The earlier messages that are still on their way to the channel, and must arrive there first."""
     return [one.message for one in job.after if name in one.channels and _gets(job, name, one.message)]
 
 
 def _gets(job: TellJob, name: str, one: Draft) -> bool:
-    """Whether the channel gets another message."""
+    """Whether the channel wants this message, by its kind and level."""
     takes_back = str(one.facts.get("takes_back") or "")
     return wants(channel_settings(job.settings, name), Message(one.id, one.kind, one.level, "", ""), takes_back)
 
 
 def _has_takers(job: TellJob) -> Callable[[Draft], bool]:
-    """Whether somebody has taken a message, as an earlier worker wrote it down."""
+    """A function that says whether any channel took a message, by the record of an earlier worker."""
     return lambda draft: bool(DeliveryRecord(_runtime(job), draft, again=True).taken)
 
 
 def wants(channel: Mapping[str, object], message: Message, takes_back: str = "") -> bool:
-    """Whether a channel gets such a message: by its kind where kinds are named, else by its level.
+    """Whether a channel wants a message: by its kind if the channel names kinds, else by its level.
 
-    ``takes_back``: the level of what people were told before, and is not so any more. Who heard that hears this; a hold
-    that ends a countdown cancels what was announced, and a later date stands in the place of the warning's.
+    ``takes_back`` is the level of the earlier message that this one corrects, empty for none. A channel that wanted the
+    earlier one wants this one: a hold that ends a countdown then counts as ``cancelled``, a new date as a ``warning``.
     """
     kinds = channel.get("kinds")
     if isinstance(kinds, list | tuple) and kinds:
@@ -207,17 +207,17 @@ def wants(channel: Mapping[str, object], message: Message, takes_back: str = "")
 
 
 def reached_nobody(message: Message, told: DeliveryResult) -> None:
-    """Write the message to standard error, which is the guard's journal, for a later reader."""
+    """Write a message that was not delivered to standard error, which is the guard's journal."""
     why = "; ".join(f"{name}: {reason}" for name, reason in told.failed.items()) or "no channel is configured"
     only = "; ".join(f"{name}: {whom}" for name, whom in told.reached.items())
     lines = clean(f"message that reached {f'only {only}' if only else 'nobody'} ({why}): {message.text}").splitlines()
-    with contextlib.suppress(OSError):  # nobody reads the journal either
+    with contextlib.suppress(OSError):  # standard error is closed, too
         sys.stderr.write("\n  ".join(lines) + "\n")
         sys.stderr.flush()
 
 
 def written(draft: Draft, hold_url: str = "") -> Message:
-    """The message with its text; ``hold_url`` is the owner's link for a hold without a login."""
+    """Compose the message; ``hold_url`` is the owner's template of a link that holds the machine without a login, empty for none."""
     if draft.title is not None:
         text = compose.Text(draft.title, draft.body, draft.dry_run)
     else:
@@ -228,7 +228,7 @@ def written(draft: Draft, hold_url: str = "") -> Message:
 
 
 def link(hold_url: str, draft: Draft) -> str:
-    """The owner's link for this machine and incident; empty where there is none."""
+    """Fill the owner's template with this instance, machine and incident; an empty template stays empty."""
     names = {
         "instance": str(draft.facts.get("instance") or "").rpartition(":")[2],  # as the cloud's own commands take it
         "machine": os.uname().nodename,
