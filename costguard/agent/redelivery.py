@@ -11,7 +11,8 @@ from costguard.agent.task import NEVER, NOT_IN_TIME, ChildTask, TaskError
 from costguard.engine import time_limits
 from costguard.engine.words import several
 from costguard.host.ports import Ended, Host, Instant, Line, SpawnFailed
-from costguard.notify.job import EXPIRED, HOLDS, STOP_TRYING, DeliveryResult, Draft, TellJob
+from costguard.notify.job import EXPIRED, HOLDS, DeliveryResult, Draft, Overtaking, TellJob, standing_alone
+from costguard.process.wire import to_line
 
 if TYPE_CHECKING:
     from costguard.agent.recorder import Record
@@ -213,7 +214,7 @@ class Redelivery:
         late = [one for one in self._queue if overtakes(by, one.job.message)]
         found = [one.job.message for one in late]
         if self._sending is not None and overtakes(by, self._sending.job.message):
-            self._task.send(STOP_TRYING)
+            self._task.send(to_line(Overtaking(later=standing_alone(by))))
             self._in_place_of.append(by.id)
             found.append(self._sending.job.message)
         for one in late:

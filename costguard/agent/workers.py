@@ -27,11 +27,10 @@ from costguard.notify.job import (
     FOR_DIGEST,
     HELD_BACK,
     IN_DOUBT,
-    LEAVE_NOW,
-    STOP_TRYING,
     DeliveryResult,
     Draft,
     Earlier,
+    Overtaking,
     RecallJob,
     TellJob,
     access,
@@ -225,7 +224,7 @@ class Workers:
             job = job._replace(after=before, told=now)
         if not why:  # a message that stays on the machine replaces nothing for those beyond it
             self._lately.append(draft._replace(facts={"incident": incident}))
-            late = self._overtake(draft, STOP_TRYING if job.pause else LEAVE_NOW)
+            late = self._overtake(draft, leaves=not job.pause)
             job = job._replace(message=standing_for(draft, late))
         worker = Worker(effect.id, "tell", ChildTask(self._host, "notify", DeliveryResult))
         worker.job, worker.held_back, worker.digest, worker.written = job, why, digest, now
@@ -234,8 +233,8 @@ class Workers:
             self._send_again(job, DeliveryResult(failed=dict.fromkeys(job.channels, outcome.detail)), now, now)
         return outcome
 
-    def _overtake(self, by: Draft, line: bytes) -> list[Draft]:
-        """Stop trying earlier messages that this one contradicts. Returns them, the first one first."""
+    def _overtake(self, by: Draft, *, leaves: bool) -> list[Draft]:
+        """Stop trying earlier messages that this one, which ``leaves`` at once, contradicts. Returns them, the first one first."""
         telling = [worker for worker in self._running if worker.job is not None and not worker.reported]
         late = self._redelivery.overtaken(by) if self._redelivery is not None else []
         if telling:
@@ -243,7 +242,7 @@ class Workers:
 
             for worker in telling:
                 if worker.job is not None and overtakes(by, worker.job.message):
-                    worker.task.send(line)
+                    worker.task.send(to_line(Overtaking(leaves, standing_alone(by))))
                     late.append(worker.job.message)
         return late
 

@@ -203,7 +203,7 @@ def _here(one: Delivery, channels: Sequence[str], end: float) -> DeliveryResult:
         begun = time.monotonic()
         one.record.await_turn(name, 0, one.since)
         end += time.monotonic() - begun
-        if (name, 0) in one.record.spared:
+        if one.record.is_enough(name, 0, one.overtaken.later if one.overtaken is not None else ()):
             one.record.done(name, 0)
             continue
         if whom := one.record.here(name, boot_clock()):

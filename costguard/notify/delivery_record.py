@@ -76,11 +76,16 @@ class Taken(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far one delivery is: whether it has ended, when (boot clock) each address was asked, and the addresses that get nothing more."""
+    """How far one delivery is: whether it has ended, when (boot clock) each address was asked, the addresses that get nothing more, and those that took it."""
 
     ended: bool
     asked_at: Mapping[tuple[str, int], float]
     over: AbstractSet[tuple[str, int]]
+    taken: AbstractSet[tuple[str, int]] = frozenset()
+
+    def is_at(self, key: tuple[str, int]) -> bool:
+        """Whether an address has this message, or is asked now."""
+        return key in self.taken or (key in self.asked_at and key not in self.over)
 
     def goes_first(self, key: tuple[str, int], since: float, now: float) -> bool:
         """Whether a later message must still wait for this one at an address; ``since``: when it could have left (both on the boot clock)."""
@@ -116,6 +121,8 @@ class DeliveryRecord:
         self._path = record_of(runtime, draft) if runtime else ""
         self._draft, self._wanted, self._instead, self._after = draft, wanted, instead, after
         self._soon = _seconds(draft) <= SOON_SECONDS
+        self.passed = False
+        """Whether an address was left out because a later message was there before this one."""
         self.taken: dict[tuple[str, int], Taken] = self._read(self._path, draft.kind) if again else {}
         """The addresses (channel, number) that took an earlier try."""
         first = self.taken.get((FIRST_TRY, BEGUN))
@@ -142,6 +149,14 @@ class DeliveryRecord:
             taken = [{key for key in self._taken_of(one) if key[0] == name} for one in earlier]
             found |= set.intersection(*taken) if taken else set()
         return found
+
+    def is_enough(self, name: str, number: int, later: Sequence[Draft]) -> bool:
+        """Whether an address gets nothing of this: an earlier message said enough, or one of these ``later`` ones is there already."""
+        if (name, number) in self.spared:
+            return True
+        passed = bool(self._path) and any(self._progress_of(one).is_at((name, number)) for one in later)
+        self.passed = self.passed or passed
+        return passed
 
     def await_turn(self, name: str, number: int, since: float) -> None:
         """Wait until the earlier messages have arrived at an address or never will, at most `LONGEST_TURN_SECONDS` for all together.
@@ -189,25 +204,32 @@ class DeliveryRecord:
         if self._path:
             write_row(self._path, [FIRST_TRY, step, self._draft.id], *more)
 
-    def _progress_of(self, earlier: Draft) -> Progress:
-        """How far the delivery of an earlier message is, as its record says by now."""
-        ended, asked_at, over = False, dict[tuple[str, int], float](), set[tuple[str, int]]()
-        for row in rows_of(self._file_of(earlier)):
+    def _progress_of(self, other: Draft) -> Progress:
+        """How far the delivery of another message is, as its record says by now."""
+        ended, asked_at, over, taken = (
+            False,
+            dict[tuple[str, int], float](),
+            set[tuple[str, int]](),
+            set[tuple[str, int]](),
+        )
+        for row in rows_of(self._file_of(other)):
             with suppress(ValueError, TypeError, IndexError):
                 name, number, whom, _, moment, *more = row
                 if name != FIRST_TRY:
-                    over |= {(name, number)} if more == [earlier.id] else set()
-                elif whom != earlier.id:
+                    taken |= {(name, number)} if more == [other.id] else set()
+                elif whom != other.id:
                     continue
                 elif number == BEGUN:  # another guard sends it again
-                    ended, asked_at, over = False, {}, set()
+                    ended, asked_at, over, taken = False, {}, set(), set()
                 elif number == ENDED:
                     ended = True
                 elif number == ASKED:
                     asked_at[more[0], more[1]] = float(moment)
-                elif number in {DONE, ALREADY_TAKEN, ABSENT}:
+                elif number == ALREADY_TAKEN:
+                    taken.add((more[0], more[1]))
+                elif number in {DONE, ABSENT}:
                     over.add((more[0], more[1]))
-        return Progress(ended, asked_at, over)
+        return Progress(ended, asked_at, over | taken, taken)
 
     def _taken_of(self, earlier: Draft) -> dict[tuple[str, int], Taken]:
         """The addresses that took an earlier message."""

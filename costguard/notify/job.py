@@ -14,6 +14,9 @@ UNASKED = "no channel"
 SPARED = "whoever read the start gets the outcome, not each step"
 """Why an intermediate step was sent to no channel: all that want it have read that the action begins."""
 
+PASSED = "a later message, which says how it stands, was there before this one"
+"""Why a message was sent to no channel: the one that contradicts it was faster."""
+
 
 class Draft(NamedTuple):
     """A message to compose from ``facts`` (`costguard.notify.compose`); with a ``title`` it is sent as it is."""
@@ -163,11 +166,17 @@ NOT_SENT = "it was not sent"
 EXPIRED = "not sent again, its time is over"
 """What became of a message whose moment has passed before it could be told."""
 
-STOP_TRYING = b'{"overtaken":true}'
-"""A further line to a worker that delivers: a later message contradicts this one, so begin no further try."""
 
-LEAVE_NOW = b'{"overtaken":true,"leave":true}'
-"""The same, and the later message leaves at once: send this one now if it still waits for its pause to end."""
+class Overtaking(NamedTuple):
+    """A further line to a worker that delivers: a ``later`` message contradicts its own, so begin no further try.
+
+    ``leave``: the later one leaves at once: send this one now if it still waits for its pause to end. ``later`` is None from an older
+    version of costguard; of its facts it has those by which its record is found.
+    """
+
+    leave: bool = False
+    later: Draft | None = None
+
 
 AGENT_ENDED = "the agent ended before it knew"
 """Why the outcome of a delivery is not known."""

@@ -4,6 +4,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from costguard.notify.job import Draft
+
 OVERTAKEN = "not tried again: a later message says how it stands"
 
 
@@ -13,9 +15,12 @@ class Overtaken:
     def __init__(self, *, again: bool = False) -> None:
         self._event, self._leave, self._again = threading.Event(), threading.Event(), again
         self._hurry: Callable[[], object] = lambda: None
+        self.later: tuple[Draft, ...] = ()
+        """The later messages, as far as the guard has named them."""
 
-    def set(self, *, leaves: bool = False) -> None:
+    def set(self, later: Draft | None = None, *, leaves: bool = False) -> None:
         """A later message is on its way; ``leaves``: it leaves at once, so a pause of this one ends."""
+        self.later = (*self.later, later) if later is not None else self.later
         self._event.set()
         if leaves:
             self._leave.set()

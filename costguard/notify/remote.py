@@ -466,7 +466,7 @@ def _in_turn(
     """Wait for the turn of an address, then ``ask`` it, with its full time. None if an earlier message said enough there."""
     (since, end), begun = times, time.monotonic()
     record.await_turn(*key, since)
-    if key in record.spared:
+    if record.is_enough(*key, exchange.overtaken.later):
         record.done(*key)
         return None
     sent = ask(end + time.monotonic() - begun)

@@ -13,13 +13,14 @@ from costguard.clocks import boot_clock
 from costguard.notify import compose, login
 from costguard.notify.delivery import Delivery, channel_settings, deliver
 from costguard.notify.delivery_record import DeliveryRecord
-from costguard.notify.job import LEAVE_NOW, SPARED, UNASKED, DeliveryResult, Draft, TellJob, overtaken_drafts
+from costguard.notify.job import PASSED, SPARED, UNASKED, DeliveryResult, Draft, Overtaking, TellJob, overtaken_drafts
 from costguard.notify.message import Message
 from costguard.notify.overtaken import Overtaken
 from costguard.notify.processes import found_processes
 from costguard.notify.terminal import clean
 from costguard.parent import end_with_parent
 from costguard.people import with_names
+from costguard.process.wire import from_line
 from costguard.process.worker import next_line, serve
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def _tell_unless_overtaken(job: TellJob) -> DeliveryResult:
 
     def listen() -> None:
         while line := next_line():
-            overtaken.set(leaves=line == LEAVE_NOW)
+            told = from_line(Overtaking, line)
+            overtaken.set(told.later, leaves=told.leave)
 
     threading.Thread(target=listen, daemon=True).start()
     return tell(job, overtaken)
@@ -80,8 +82,10 @@ def tell(job: TellJob, overtaken: Overtaken) -> DeliveryResult:
     )
     told = deliver(delivery, takers.all)._replace(begun=record.begun if _runtime(job) else 0.0)
     record.ended()
-    if record.spared and not (told.reached or told.failed or told.error):
-        spared = DeliveryResult({UNASKED: f"{SPARED} ({draft.kind})"}) if takers.asked else _unasked(message)
+    if not (told.reached or told.failed or told.error) and (
+        why := PASSED if record.passed else record.spared and SPARED
+    ):
+        spared = DeliveryResult({UNASKED: f"{why} ({draft.kind})"}) if takers.asked else _unasked(message)
         return spared._replace(begun=told.begun)
     told = told.among_those_present(draft.kind)
     if told.arrived(takers.beyond):

@@ -112,6 +112,16 @@ def test_that_a_request_was_accepted_is_told_by_the_next_guard() -> None:
     assert len(repeated(world)) == 2, "it has arrived"
 
 
+def test_that_it_is_being_run_is_not_told_again() -> None:
+    """By then it may be over: the next guard asks, and tells first that it does, then how it ended."""
+    world = until(World(IDLE, 1), "ACTING", Tell="never")
+    world.restart(down=5.0)
+    assert world.kinds()[-2:] == ["acting", "asking"]
+    until(world, "DONE", Confirm="done")
+    assert world.kinds()[-2:] == ["asking", "done"]
+    assert repeated(world) == []
+
+
 def test_of_a_request_only_the_last_word_is_told_again() -> None:
     """That it was accepted is no news once the machine is seen on its way down; and nothing of it is, once its end is known."""
     world = requested()

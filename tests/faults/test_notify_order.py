@@ -19,7 +19,8 @@ import pytest
 
 from costguard.clocks import boot_clock
 from costguard.notify.delivery_record import EARLIER_SECONDS, LONGEST_TURN_SECONDS, DeliveryRecord
-from costguard.notify.job import LEAVE_NOW, Draft
+from costguard.notify.job import Draft, Overtaking
+from costguard.process.wire import to_line
 from tests.faults.services import Answer, Asked, Services
 from tests.faults.test_notify_failure import DISCORD, SNS, SNS_HOST, tell
 
@@ -67,9 +68,9 @@ class Two:
         self.workers: list[subprocess.Popen[bytes]] = []
 
     def begin(
-        self, number: int, kind: str, title: str, *after: dict[str, Any], **more: Any
+        self, number: int, kind: str, title: str, *after: dict[str, Any], lines: bytes = b"", **more: Any
     ) -> "subprocess.Popen[bytes]":
-        """Start the worker of a message, with its job."""
+        """Start the worker of a message, with its job, and what the guard writes after it."""
         settings = {
             "channels": {"team": {"urls": f"file:{self.folder / 'team'}"}}, "runtime": str(self.folder), "tty": os.ttyname(self._own),
         }  # fmt: skip
@@ -83,7 +84,7 @@ class Two:
         )
         self.workers.append(worker)
         assert worker.stdin is not None
-        worker.stdin.write(json.dumps(job).encode() + b"\n")
+        worker.stdin.write(json.dumps(job).encode() + b"\n" + lines)
         worker.stdin.flush()
         return worker
 
@@ -94,9 +95,15 @@ class Two:
 
     def ended(self, worker: "subprocess.Popen[bytes]") -> None:
         """It has told all."""
+        assert self.answer_of(worker)
+
+    @staticmethod
+    def answer_of(worker: "subprocess.Popen[bytes]") -> dict[str, Any]:
+        """What it says at its end."""
         assert worker.stdout is not None
-        assert worker.stdout.readline()
+        found: dict[str, Any] = json.loads(worker.stdout.readline())
         worker.wait(PATIENCE)
+        return found
 
     def shown(self) -> str:
         """What the terminal has."""
@@ -151,6 +158,22 @@ def test_who_brings_the_first_and_is_killed_holds_up_nobody_for_long(tmp_path: P
         made.ended(last)
         assert made.chat.titles == [DONE]
         assert time.monotonic() - began < LONGEST_TURN_SECONDS + 14.0, "a busy machine is slow to start it"
+
+
+@pytest.mark.parametrize("refused", [False, True])
+def test_the_beginning_is_not_read_after_the_end(tmp_path: Path, refused: bool) -> None:
+    """On a machine so busy that nobody waits for its process any longer; where the end was refused, it is better than nothing."""
+    with two(tmp_path, refused=DONE if refused else "") as made:
+        last = made.begin(2, "done", DONE, made.draft(1, "acting"), told=boot_clock() - LONGEST_TURN_SECONDS)
+        made.ended(last)
+        later = Overtaking(leave=True, later=Draft("m2", "done", facts=OF_INCIDENT))
+        answer = made.answer_of(made.begin(1, "acting", ACTING, lines=to_line(later) + b"\n"))
+        assert made.chat.titles == [DONE, *[ACTING] * refused]
+        screen = made.shown()
+    assert DONE in screen
+    assert ACTING not in screen
+    if not refused:
+        assert "a later message" in answer["reached"]["no channel"]
 
 
 def test_what_was_refused_is_waited_for_no_longer(tmp_path: Path) -> None:
@@ -258,7 +281,7 @@ def test_a_message_that_waits_for_its_turn_in_a_fleet_leaves_before_what_a_perso
         began = time.monotonic()
         last = made.begin(2, "held", DONE, made.draft(1, "warning"))
         assert first.stdin is not None
-        first.stdin.write(LEAVE_NOW + b"\n")
+        first.stdin.write(to_line(Overtaking(leave=True)) + b"\n")
         first.stdin.flush()
         made.ended(last)
         made.ended(first)

@@ -15,10 +15,12 @@ from typing import Any
 import pytest
 
 from costguard.clocks import boot_clock
-from costguard.notify.job import STOP_TRYING
+from costguard.notify.job import Draft, Overtaking
 from costguard.notify.retry_after import RetryAfter
+from costguard.process.wire import to_line
 
 PATIENCE = 60.0
+STOP_TRYING = to_line(Overtaking(later=Draft("m2", "held")))
 
 
 class Busy(ThreadingHTTPServer):

@@ -13,7 +13,8 @@ from costguard.agent.workers import Workers
 from costguard.engine import time_limits
 from costguard.engine.effects import Tell
 from costguard.host.ports import Instant, SpawnFailed
-from costguard.notify.job import LEAVE_NOW, STOP_TRYING, DeliveryResult, Draft
+from costguard.notify.job import DeliveryResult, Draft, Overtaking
+from costguard.process.wire import from_line
 from tests.unit.agent.crew import begin, ended, wrote
 
 NOW = 100.0
@@ -50,9 +51,10 @@ class Port:
         return len(self.jobs)
 
     def send(self, child: int, line: bytes) -> bool:
-        assert line in {STOP_TRYING, LEAVE_NOW}
+        said = from_line(Overtaking, line)
+        assert said.later is not None
         self.stopped.append(child)
-        self.hurried += [child] * (line == LEAVE_NOW)
+        self.hurried += [child] * said.leave
         return True
 
     def kill(self, child: int) -> None:

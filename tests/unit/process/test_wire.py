@@ -16,7 +16,7 @@ from costguard.cloud.access import CloudAccess, HostPaths
 from costguard.config.job import Configured, ConfigureJob
 from costguard.fill.jobs import FillJob, FillWatchJob, StartedRun, View
 from costguard.history.job import Batch, EventRow, GpuMinute, MachineMinute
-from costguard.notify.job import DeliveryResult, Draft, Judged, JudgeJob, RecallJob, TellJob
+from costguard.notify.job import DeliveryResult, Draft, Judged, JudgeJob, Overtaking, RecallJob, TellJob
 from costguard.plans import Plan, PlanFinding, Result
 from costguard.process.command_lines import HEAVY, LIGHT
 from costguard.process.wire import MalformedError, build, from_line, to_line
@@ -37,7 +37,7 @@ KINDS: dict[str, tuple[Any, ...]] = {
     "history": (Batch, Done),
     "host": (HostJob,),
     "notebook": (RuntimeJob, RuntimeFound),
-    "notify": (TellJob, DeliveryResult),
+    "notify": (TellJob, DeliveryResult, Overtaking),
     "persist": (PersistJob, Done),
     "picture": (DrawJob, Drawn),
     "probe": (ProbeJob, ProbeEnd),
