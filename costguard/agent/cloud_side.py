@@ -14,7 +14,7 @@ from costguard.engine.events import Event, Finding, Notice
 from costguard.engine.observation import Veto
 from costguard.engine.policy import Policy
 from costguard.engine.window import NEVER
-from costguard.host.ports import Ended, Host, Instant, Line, Report
+from costguard.host.ports import UNWATCHED, Ended, Host, Instant, Line, Report
 from costguard.readers.cloud.job import CloudJob
 
 ANSWER_WITHIN_SECONDS = 30.0
@@ -78,7 +78,7 @@ class CloudSide(ReaderSide):
         if access == self._access:
             return
         self.stop()
-        self._report("cloud", None)
+        self._report("cloud", UNWATCHED)
         memory = self.memory
         self._access, self.facts, self.settings, self._vetoes = access, {}, {}, ()
         if access.providers and cloud.get("provider") != "none" and cloud.get("metadata") != "never":

@@ -10,7 +10,7 @@ from typing import Any
 from costguard.actions.job import BeatJob
 from costguard.agent.task import Part, TaskError
 from costguard.cloud.access import CloudAccess
-from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
+from costguard.host.ports import UNWATCHED, Ended, Host, Instant, Line, Report, SpawnFailed
 from costguard.process.worker import Done
 
 SENT_WITHIN_SECONDS = 60.0
@@ -53,6 +53,8 @@ class Heartbeat(Part[Done]):
         self._every = every if settings.get("url") else max(every, TAG_EVERY_SECONDS) if self._tags else 0.0
         self._first_after = every * self._jitter
         self._next = None
+        if not self._every:
+            self._report("heartbeat", UNWATCHED)
 
     def due(self, now: float) -> bool:
         """Whether `tick` has anything to do."""

@@ -10,7 +10,7 @@ from costguard.agent.circumstances import Circumstances
 from costguard.agent.task import NOT_IN_TIME, Part, TaskError
 from costguard.engine import time_limits
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, WATCHING, Core, Incident
-from costguard.host.ports import Ended, Host, Instant, Line, Report, SpawnFailed
+from costguard.host.ports import UNWATCHED, Ended, Host, Instant, Line, Report, SpawnFailed
 from costguard.process.wire import MalformedError, build, plain
 
 STEPS: tuple[HookStep, ...] = ("armed", "warning", "cancelled", "undo", "post_boot")
@@ -79,6 +79,7 @@ class HookRunner(Part[ActionAnswer]):
         self._waiting: deque[Occasion] = deque(maxlen=WAITING_LIMIT)
         self._running: Occasion | None = None
         self._begun: dict[str, Mapping[str, Any]] = {}
+        self._settings: Mapping[str, Any] = {}
         self.adopt(config)
         try:
             left, begun = build(KeptHooks, kept)
@@ -91,9 +92,11 @@ class HookRunner(Part[ActionAnswer]):
 
     def adopt(self, config: Mapping[str, Any]) -> None:
         """Work under this configuration; what began under the one before is taken back by that one."""
-        self._config = config
+        self._config, before = config, self._settings
         live = config["policy"]["mode"] == "live"
-        self._settings: Mapping[str, Any] = (config.get("hooks") or {}) if live else {}
+        self._settings = (config.get("hooks") or {}) if live else {}
+        for step in before.keys() - self._settings.keys():
+            self._report(f"hooks.{step}", UNWATCHED)
 
     @property
     def kept(self) -> object:

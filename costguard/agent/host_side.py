@@ -9,7 +9,7 @@ from typing import Any
 
 from costguard.agent.reader import NOT_YET, ReaderProcess, ReaderSide, Watch
 from costguard.engine.observation import Veto
-from costguard.host.ports import Ended, Host, Line, Report
+from costguard.host.ports import UNWATCHED, Ended, Host, Line, Report
 from costguard.readers.host.job import HostJob
 from costguard.readers.host.sense import NOT_YET as NOT_YET_SEEN
 from costguard.readers.host.sense import Activity, Sight
@@ -57,7 +57,7 @@ class HostSide(ReaderSide):
             return
         self.stop()
         for subject in ("host", *(f"sense {name}" for name in self._senses)):
-            self._report(subject, None)
+            self._report(subject, UNWATCHED)
         self._senses, self._place = senses, places
         self._heard, self.sights = None, dict.fromkeys(senses, Sight(unknown=NOT_YET))
         if senses:

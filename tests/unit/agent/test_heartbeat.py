@@ -154,10 +154,29 @@ def test_a_reload_that_asks_a_reader_no_more_lets_it_beat_again(subject: str) ->
         "cloud": {"spread": 300.0},
         "heartbeat": beat,
     }
-    host = SimHost(Machine(gpus=1, script=IDLE), seed=5, until=7200.0, faults=Script(subject, "die", 0.0, 3600.0))
+    journal = Journal()
+    faults = Script(subject, "die", 0.0, 3600.0)
+    host = SimHost(Machine(gpus=1, script=IDLE), seed=5, until=7200.0, faults=faults, watch=journal)
     host.world.configuration = {**effective(), "heartbeat": beat}
     host.world.at(3000.0, lambda: host.signal("HUP"))
-    Loop(host, config, host.start()).run()
+    loop = Loop(host, config, host.start())
+    loop.run()
     beats = [at for at, _ in host.world.beats]
     assert beats
     assert 3000.0 < beats[0] < 3000.0 + 2 * EVERY
+    assert not loop.journal.troubles
+    past = [line for line in journal.lines if "under the new configuration this counts no more: " in line]
+    assert [line for line in past if "read" in line or "seen" in line], journal.lines
+    assert not [line for line in journal.lines if "can be read again" in line or "can be seen again" in line]
+
+
+@pytest.mark.parametrize("off", [{}, {"url": "https://beat.example.org/1", "every": EVERY, "tag": False}])
+def test_a_heartbeat_that_is_switched_off_is_no_trouble(off: dict[str, object]) -> None:
+    """`status` and doctor showed for ever that it is not sent."""
+    beat = {"url": "https://beat.example.org/1", "every": EVERY, "token_file": "", "tag": False}
+    host = SimHost(Machine(gpus=1, script=IDLE), seed=5, until=7200.0, faults=Script("beat", "fail", 0.0, 9**9))
+    host.world.configuration = {**effective(), "heartbeat": off}
+    host.world.at(3000.0, lambda: host.signal("HUP"))
+    loop = Loop(host, {**effective(), "heartbeat": beat}, host.start())
+    loop.run()
+    assert ("heartbeat" in loop.journal.troubles) is bool(off)
