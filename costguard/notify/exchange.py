@@ -9,7 +9,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import requests
@@ -19,6 +19,9 @@ from costguard.clocks import boot_clock
 from costguard.notify import answer
 from costguard.notify.overtaken import Overtaken
 from costguard.notify.retry_after import RetryAfter
+
+if TYPE_CHECKING:
+    from costguard.notify.remote import Sent
 
 PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
 """Answers of HTTP after which the same message may be taken."""
@@ -71,7 +74,7 @@ class Exchange(threading.local):
         end: moment of the monotonic clock at which time is up.
         overtaken: ends every wait once a later message contradicts this one.
         on_try: called before each try.
-        on_refusal: called, with the reason, after a try that may be repeated.
+        on_refusal: called, with its result, after a try that may be repeated.
     """
 
     host: str = ""
@@ -94,7 +97,7 @@ class Exchange(threading.local):
         self.overtaken = Overtaken()
         self.retry_after = RetryAfter()
         self.on_try: Callable[[], object] = lambda: None
-        self.on_refusal: Callable[[str], object] = lambda _why: None
+        self.on_refusal: Callable[[Sent], object] = lambda _said: None
         self.begin("", float("inf"))
 
     def begin(self, text: str, end: float) -> None:

@@ -171,7 +171,7 @@ def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes 
         said = Sent(service, found.trouble, found.hint)
         if not found.passing:
             return said
-        exchange.on_refusal(said.why)
+        exchange.on_refusal(said)
         wait = max(pause * random.uniform(0.5, 1.0), exchange.wait)  # noqa: S311 - jitter, no secret
         pause = min(2.0 * pause, PAUSE_LONGEST_SECONDS)
 
@@ -439,7 +439,7 @@ class _Sending:
         self, key: _Key, url: str, plugin: Plugin | None, picture: bytes, note: str, times: tuple[float, float]
     ) -> None:
         exchange.on_try = functools.partial(self._on_try, key, plugin)
-        exchange.on_refusal = functools.partial(self._record.not_taken, *key)
+        exchange.on_refusal = functools.partial(self._on_refusal, key)
         exchange.retry_after = RetryAfter(self._record.runtime, *key)
         exchange.overtaken = self._overtaken
         sent = _in_turn(self._record, key, times, lambda until: _sent(self._message, url, plugin, until, picture, note))
@@ -450,7 +450,12 @@ class _Sending:
 
     def _on_try(self, key: _Key, plugin: Plugin | None) -> None:
         self._record.asked(*key)
-        self._unanswered[key] = _no_answer(plugin)
+        before = self._unanswered[key].trouble
+        self._unanswered[key] = _no_answer(plugin, "" if before == NO_TIME else before)
+
+    def _on_refusal(self, key: _Key, said: Sent) -> None:
+        self._record.not_taken(*key, said.why)
+        self._unanswered[key] = said
 
     def wait(self) -> dict[_Key, Sent]:
         """The result of each address, at the end, or as much later as a message may wait for its turn."""
@@ -494,10 +499,11 @@ def _why_unusable(url: str, plugin: Plugin | None) -> Sent | None:
     return None
 
 
-def _no_answer(plugin: Plugin | None) -> Sent:
-    """The result of an address that has not answered when time is up; the address itself may be a secret."""
+def _no_answer(plugin: Plugin | None, before: str = "") -> Sent:
+    """The result of an address that has not answered when time is up; ``before``: why an earlier try failed."""
     service = "?" if plugin is None else str(plugin.service_name)
-    return Sent(service, "no answer in time", MAY_HAVE_ARRIVED)
+    said = f"{before}; a further try had no answer in time" if before else "no answer in time"
+    return Sent(service, said, MAY_HAVE_ARRIVED)
 
 
 def _sent(message: Message, url: str, plugin: Plugin | None, end: float, picture: bytes, note: str) -> Sent:

@@ -51,7 +51,7 @@ class Web(BaseHTTPRequestHandler):
         times = self.server.asked.count(what)
         if what == "hangs":
             self.server.stopped.wait(30)
-        if what == "drips":
+        if what == "drips" or (what == "breaks" and times > 1):
             self.send_response(200)
             self.end_headers()
             while not self.server.stopped.wait(0.5):
@@ -66,6 +66,7 @@ class Web(BaseHTTPRequestHandler):
             "gone": 404,
             "denied": 403,
             "broken": 500 if times == 1 else 200,
+            "breaks": 500,
             "later": 429,
         }
         code = codes.get(what, 200)
@@ -252,13 +253,14 @@ def test_who_has_answered_and_when_is_kept(run: Run) -> None:
 
 
 def test_who_does_not_answer_is_given_up_in_time(tmp_path: Path) -> None:
-    """A service that hangs, one whose answer never ends, and one whose port is closed, fail by the deadline; the address beside them is reached."""
+    """A service that hangs, one whose answer never ends, one that failed before, and one whose port is closed, fail by the deadline; the address beside them is reached."""
     with Receiver() as web:
         threading.Thread(target=web.serve_forever, daemon=True).start()
         at = f"json://127.0.0.1:{web.server_port}"
         urls = {
             "hangs": f"{at}/hangs/{CANARY}",
             "drips": f"{at}/drips/{CANARY}",
+            "breaks": f"{at}/breaks/{CANARY}",
             "closed": f"json://127.0.0.1:9/{CANARY}",
             "fine": f"{at}/fine/{CANARY}",
         }
@@ -269,6 +271,7 @@ def test_who_does_not_answer_is_given_up_in_time(tmp_path: Path) -> None:
     for late in ("hangs", "drips"):
         assert "in time" in answer["failed"][late]
         assert answer["failed"][late].startswith("JSON: "), "the service is named"
+    assert re.match("JSON: HTTP 500 .*; a further try had no answer in time", answer["failed"]["breaks"])
     assert "127.0.0.1 could not be reached (Connection refused)" in answer["failed"]["closed"]
     assert answer["reached"] == {"fine": "JSON"}
     assert list(answer["answered"]) == ["fine"], "nobody else has answered"
