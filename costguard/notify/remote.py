@@ -500,7 +500,7 @@ def _why_unusable(url: str, plugin: Plugin | None) -> Sent | None:
 
 
 def _no_answer(plugin: Plugin | None, before: str = "") -> Sent:
-    """The result of an address that has not answered when time is up; ``before``: why an earlier try failed."""
+    """The result of an address (which may be a secret) that has not answered when time is up; ``before``: why an earlier try failed."""
     service = "?" if plugin is None else str(plugin.service_name)
     said = f"{before}; a further try had no answer in time" if before else "no answer in time"
     return Sent(service, said, MAY_HAVE_ARRIVED)
