@@ -273,7 +273,7 @@ class Redelivery:
         assert sent is not None  # it is what the task was started for
         self._keep(sent, answer)
         if answer.reached and not answer.failed and sent.tries:
-            self._say(f"{', '.join(answer.reached)}: arrived at try {sent.tries + 1}", sent.job)
+            self._say(f"{', '.join(answer.reached)}: arrived on try {sent.tries + 1}", sent.job)
         self.retry(sent.job, answer, now, sent.tries + 1, written=sent.written)
 
     def _failed(self, message: str, now: float) -> None:

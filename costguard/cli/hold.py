@@ -74,7 +74,7 @@ def command(
     given = [seconds for seconds in (duration, end, past) if seconds is not None]
     if not given:
         hint = "`costguard hold 2h`, or `costguard hold --until 18:00`; at most 24h by default"
-        raise CostguardError("hold for how long? The time is missing", hint)
+        raise CostguardError("no duration is given: how long should it hold?", hint)
     if len(given) > 1:
         raise CostguardError(
             "more than one of DURATION, --until and --past-deadline is given",
@@ -130,7 +130,7 @@ def _extend(state_dir: str | None, ask: dict[str, Any], *, as_json: bool) -> Non
     )
     if cut := clean(answer["words"]).partition(" (")[2]:
         click.echo(f"{cut[0].upper()}{cut[1:].removesuffix(')')}.")
-    click.echo("The rule for idle time applies as before. To take it back: `costguard release`.")
+    click.echo("Idle time counts as before. To undo this: `costguard release`.")
 
 
 def _granted(report: dict[str, Any]) -> dict[str, Any] | None:

@@ -26,7 +26,7 @@ def folder(_context: click.Context, _parameter: click.Parameter, value: str | No
     except (FileNotFoundError, PermissionError):
         return value
     except NotADirectoryError:
-        raise click.BadParameter(f"{value} lies below a file; allowed: a folder") from None
+        raise click.BadParameter(f"a part of {value} is a file; allowed: a folder") from None
     except OSError as error:
         raise click.BadParameter(f"{value} cannot be used ({error.strerror}); allowed: a folder") from None
     if not stat.S_ISDIR(found.st_mode):

@@ -77,7 +77,7 @@ class Connection:
         }
         lines = [f"{name}: {value}" for name, value in fields.items()]
         if not _TARGET.fullmatch(target) or not all(_FIELD.fullmatch(line) for line in lines):
-            raise AnswerError("cannot be asked this: a line would end in the middle")
+            raise AnswerError("cannot be asked this: the request contains a line break, or characters other than ASCII")
         return "\r\n".join((f"{method} {target} HTTP/1.1", *lines, "", "")).encode("ascii")
 
     def _wait(self) -> float:

@@ -56,4 +56,7 @@ def _unprintable(folder: str, names: list[str]) -> Iterator[Problem]:
     """A name that would break the lines of messages, or that is no text at all."""
     for name in names:
         if not name.isprintable():
-            yield Problem(folder, f"the name {name!r} cannot be shown; allowed: a name of letters, digits, - and _")
+            yield Problem(
+                folder,
+                f"the name {name!r} has characters that cannot be printed; allowed: a name of letters, digits, - and _",
+            )

@@ -292,9 +292,7 @@ def _no_name(path: str) -> str:
     if not is_table_of_tables(outer) or generic(path) != path:
         return ""
     *taken, last = get_args(LocalChannel)
-    return (
-        f"{name!r} is not a valid name; allowed: small letters, digits, - and _, but not {', '.join(taken)} or {last}"
-    )
+    return f"{name!r} is not a valid name; allowed: lowercase letters, digits, - and _, but not {', '.join(taken)} or {last}"
 
 
 def _no_plug_in(path: str) -> str:

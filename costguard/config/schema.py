@@ -443,7 +443,7 @@ else:
 class Senses(_Senses):
     """What keeps the machine up though its GPUs are idle: people and programs at work. See docs/senses.md."""
 
-    enabled: bool = option("Look for them. Off: the GPUs alone decide.", True)
+    enabled: bool = option("Use the senses. Off: the GPUs alone decide.", True)
     told_after: DurationOrOff = option(
         "Tell people when something has kept the machine up for this long without GPU work, and who it was; then daily.",
         "2d",
@@ -554,7 +554,10 @@ class Settings(Section):
     )
     grace: Duration = option("Time from a delivered warning to the action.", "10m", example="15m")
     boot_grace: Duration = option(
-        "No own action within this time after boot or resume.", "20m", example="30m", allowed=f"{DURATION}; {_LIVE}"
+        "costguard does nothing by itself for this long after boot or resume.",
+        "20m",
+        example="30m",
+        allowed=f"{DURATION}; {_LIVE}",
     )
     unused_after: DurationOrOff = option(
         "After this much running time without any work the machine counts as unused; a reboot does not reset it, a changed policy does.",

@@ -42,7 +42,7 @@ def _sense(row: Mapping[str, Any]) -> Iterator[CheckResult]:
         blocks = "; it blocks every stop" if row.get("hatch") else ""
         yield note(f"{name}: {one['words']}{blocks}")
     if unknown == NOT_YET:
-        yield note(f"{name}: it needs two looks to compare, and has had one")
+        yield note(f"{name}: it compares two readings, and has had one so far")
     elif unknown and row["required"]:
         text = f"{name} cannot see everything ({unknown}), and it is required: the machine is kept up"
         yield bad(text, f"see docs/senses.md; `required = false` in [senses.{name}] lets costguard stop it anyway")

@@ -217,7 +217,7 @@ def _changed(service: ServiceUnit, files: Sequence[str], agent: Running) -> list
     if not later:
         return []
     if ahead := [path for path in later if is_ahead(path)]:
-        text = f"{service.unit} was changed at a date that has not come ({', '.join(ahead[:3])}): the clock was wrong then, so it is not proven that it still starts"
+        text = f"{service.unit} has files with a date in the future ({', '.join(ahead[:3])}): the clock was wrong then, so it is not proven that it still starts"
         return [bad(text, f"`sudo touch {shlex.join(ahead)}`, then {service.systemctl('restart')}, proves it")]
     text = f"{service.unit} was changed after the agent was started ({', '.join(later[:3])}), so it is not proven that it still starts"
     return [bad(text, f"{service.systemctl('restart')} proves it")]

@@ -233,7 +233,7 @@ class FillLauncher:
         for run in self._runs:
             if run.prepared is not None and run.tell_at is not None and now >= run.tell_at:
                 run.tell_at = None
-                why = "its folder, its log or the program itself does not answer"
+                why = "its folder, its log or the program itself does not respond"
                 self._speech.say(f"{self._what(run.slot)} has not begun for {spell(BEGINS_WITHIN_SECONDS)}: {why}")
 
     def _what(self, slot: Slot) -> str:

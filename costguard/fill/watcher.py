@@ -93,7 +93,7 @@ class FillWatcher(WatcherLoop):
         """A launcher that is stopped makes room for nobody."""
         launcher = find(self._job.origin.launcher)
         if self._crowded and launcher is not None and launcher.stopped:
-            end_orphaned(self._followed, self._job.finish, self._speech.say, "the launcher stands still")
+            end_orphaned(self._followed, self._job.finish, self._speech.say, "the launcher is stopped")
 
     def _blind(self) -> None:
         """Nothing can be seen in this look."""

@@ -167,11 +167,11 @@ def _deadline_ahead(facts: Facts) -> tuple[str, Lines]:
 
 def _how_to_move(facts: Facts) -> str:
     """Who can move the deadline, and how far."""
-    movable, verb = facts.number("movable"), "would move" if facts.dry else "moves"
+    movable = facts.number("movable")
     if movable is not None and movable < 60.0:
         return f"Only root can move the deadline: `sudo costguard hold --past-deadline 2h` on {facts.machine}."
     length = "2h" if movable is None or movable >= 7200.0 else duration(movable).replace(" ", "")
-    return f"`costguard hold --past-deadline {length}` on {facts.machine} {verb} the deadline by that much."
+    return f"To move the deadline by {length}: `costguard hold --past-deadline {length}` on {facts.machine}."
 
 
 def _deadline_extended(facts: Facts) -> tuple[str, Lines]:
@@ -188,7 +188,7 @@ def _deadline_extended(facts: Facts) -> tuple[str, Lines]:
     start = f" from {clock(was, until if now is None else now)}" if was is not None and until is not None else ""
     return f"{facts.name}: deadline moved{start}{end}{f' by {owner}' if owner else ''}", [
         sentence(f"reason given: {reason}" if reason else ""),
-        "The rule for idle time applies as before. Whoever moved it, or root, can undo that: `costguard release`.",
+        "Idle time counts as before. Whoever moved the deadline, or root, can undo that: `costguard release`.",
         _price(facts),
     ]
 
@@ -337,7 +337,7 @@ def _would_save(facts: Facts) -> str:
     known = rate(facts.number("price_per_hour"), facts.text("currency"), facts.mapping("price"))
     if known is None or not facts.ends_bill:
         return _price(facts)
-    return f"Live mode would save this for as long as nobody needs it (an estimate): {known.hourly}."
+    return f"Until somebody needs the machine again, live mode would save (an estimate): {known.hourly}."
 
 
 def _acting(facts: Facts) -> tuple[str, Lines]:
@@ -531,7 +531,7 @@ def _unknown_alarm(facts: Facts) -> tuple[str, Lines]:
 
 
 def _unknown_senses(facts: Facts, senses: Lines, since: str) -> tuple[str, Lines]:
-    return f"{facts.name}: costguard cannot see whether somebody works{since}; {facts.wording.none} meanwhile", [
+    return f"{facts.name}: unknown{since} whether anybody is working; {facts.wording.none} meanwhile", [
         *[sentence(words) for words in senses],
         f"A required sense that cannot see blocks {facts.guarded.any_end}, so {facts.guarded.stays}.",
         _cost_so_far(facts),
@@ -546,7 +546,7 @@ def _kept_up(facts: Facts) -> tuple[str, Lines]:
     first = f": {rows[0][1]}" if rows else ""
     told = [f"{row[1]}; counts until {row[2]}" if row[2] else str(row[1]) for row in rows]
     return f"{facts.guarded.kept.format(facts.name)} without GPU work{during}{first}", [
-        *[sentence(words) for words in facts.names("keeps") or told],
+        *[f"- {words}." for words in facts.names("keeps") or told],
         facts.guarded.but_for,
         _cost_so_far(facts),
         f"{_unneeded(facts)} To limit how long that may last: `senses.at_most`.",
@@ -636,17 +636,17 @@ def _hold_ended(facts: Facts) -> tuple[str, Lines]:
 def _notice(facts: Facts) -> tuple[str, Lines]:
     when = facts.when if facts.number("due_in_seconds") is not None else "soon"
     verb, advice = {
-        "reboot": ("reboots", "Save your work: running programs end."),
-        "freeze": ("pauses", "The machine continues afterwards."),
-        "stop": ("stops", "Save your work."),
-        "terminate": ("deletes", "Save your work: local data is lost."),
+        "reboot": ("reboot", "Save your work: running programs end."),
+        "freeze": ("pause", "The machine continues afterwards."),
+        "stop": ("stop", "Save your work."),
+        "terminate": ("delete", "Save your work: local data is lost."),
         "hibernate": (
-            "hibernates",
-            "The programs continue once it is started again, if that succeeds: save your work.",
+            "hibernate",
+            "Save your work: the programs continue when it is started again, but only if hibernation succeeds.",
         ),
-    }.get(facts.text("change"), ("reclaims", "Save your work."))
+    }.get(facts.text("change"), ("reclaim", "Save your work."))
     closing = f"{advice} The cloud decides this; a hold does not postpone it."
-    return f"{facts.machine}: the cloud {verb} it {when}", [
+    return f"{facts.machine}: the cloud will {verb} it {when}", [
         closing, sentence(facts.text("text") or facts.text("why")),
     ]  # fmt: skip
 
@@ -735,7 +735,7 @@ def _cause(facts: Facts) -> Lines:
     tries = facts.number("unreached_tries")
     only = facts.text("unreached_only")  # these terminals showed the warning
     whom = f"only {only}" if only else "nobody"
-    unreached = "" if tries is None else f"In {several(round(tries), 'try', 'tries')} the warning reached {whom}."
+    unreached = "" if tries is None else f"The warning reached {whom} in {several(round(tries), 'try', 'tries')}."
     return [sentence(_reason(facts)), sentence(_readings(facts)), _processes(facts), lowered, unreached]
 
 

@@ -48,7 +48,7 @@ variable "grace" {
 }
 
 variable "boot_grace" {
-  description = "No own action within this time after boot or resume. Allowed: a duration such as 30 (seconds), 30s, 10m, 1h30m or 1d; live machine actions at least 10m. Default: 20m."
+  description = "costguard does nothing by itself for this long after boot or resume. Allowed: a duration such as 30 (seconds), 30s, 10m, 1h30m or 1d; live machine actions at least 10m. Default: 20m."
   type        = string
   default     = null
 }

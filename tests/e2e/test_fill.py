@@ -479,7 +479,7 @@ def test_a_launcher_that_stands_still_keeps_nobody_from_the_gpu(filled: Filled) 
     with somebody() as newcomer:
         filled.on_gpu(0, newcomer.pid, *work)
         filled.until_working(0)
-        assert "the launcher stands still: SIGTERM to" in filled.said
+        assert "the launcher is stopped: SIGTERM to" in filled.said
     filled.on_gpu(0)
     process.send_signal(signal.SIGCONT)
     filled.until_working(1)

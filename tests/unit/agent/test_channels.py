@@ -113,7 +113,7 @@ def test_the_channel_that_failed_gets_it_after_a_minute_and_the_others_not_again
     crew.answers(NOW + 61.0, {"team": "Slack"}, {})
     assert crew.port.journal == [
         "message m1 (warning): not delivered: team: HTTP 503",
-        "message m1 (warning): team: arrived at try 2",
+        "message m1 (warning): team: arrived on try 2",
     ]
     assert crew.workers.deadline == float("inf")
 
@@ -223,7 +223,7 @@ def test_what_overtakes_a_message_is_sent_again_as_that_would_have_been() -> Non
         "not delivered: team: HTTP 503",
         "team: not sent again: overtaken by done",
         "not delivered: team: HTTP 503",
-        "team: arrived at try 2",
+        "team: arrived on try 2",
     ]
     assert crew.recorded == [("m1", {"team": "not sent again: overtaken by done"}, 2), ("m2", {}, 2)]
 

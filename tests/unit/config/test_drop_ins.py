@@ -140,7 +140,7 @@ def test_what_is_no_file_there_is_told(main_file: Path) -> None:
     put(folder / "d\n.toml", "")
     found = sorted(problems(main_file))
     assert [problem.split("'")[1] for problem in found] == [str(folder), *(str(folder / f"{n}.toml") for n in "abc")]
-    assert "cannot be shown" in found[0]
+    assert "cannot be printed" in found[0]
     assert "this is a folder" in found[1]
     assert "this is a link to a file that is not there" in found[2]
     assert "it is a pipe" in found[3]

@@ -35,7 +35,7 @@ def said(*rows: dict[str, Any]) -> list[tuple[str, str]]:
         (row(required=False), "ok", "terminals: no terminal (advisory: what it cannot see keeps nothing up)"),
         (row(unknown="/proc hides the processes of other users (hidepid)"), "bad", "(hidepid)), and it is required: the machine is kept up"),
         (row(unknown="hidepid", required=False), "warn", "it is advisory: that keeps nothing up"),
-        (row(unknown="not yet seen"), "note", "it needs two looks to compare"),
+        (row(unknown="not yet seen"), "note", "it compares two readings"),
         (row(active=[{"words": "ann on pts/3 typed; counts until rest"}]), "note", "terminals: ann on pts/3 typed; counts until rest"),
         (row(active=[{"words": "slurmd runs"}], hatch=True), "note", "terminals: slurmd runs; it blocks every stop"),
     ],

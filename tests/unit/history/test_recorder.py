@@ -169,7 +169,7 @@ def test_a_warning_that_nobody_got_is_told_as_that() -> None:
     goes_on = ("the warning reached nobody in 3 tries; the countdown goes on anyway",)
     assert tries[:3] == [("it will be retried",), ("it will be retried",), goes_on]
     words = "\n".join("\n".join((entry.title, *entry.lines)) for entry in entries)
-    assert "In 3 tries the warning reached nobody." in words, "in the message of the action"
+    assert "The warning reached nobody in 3 tries." in words, "in the message of the action"
     assert "people were warned" not in words
     assert "people are being warned" not in words
     assert only(play()[0]).unreached is False

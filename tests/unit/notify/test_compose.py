@@ -112,11 +112,11 @@ def test_a_warning_without_time_offers_no_hold(mode: str) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_message_of_a_dry_run_says_so(kind: str) -> None:
-    """First thing in the title, and nothing claims that something will happen."""
+    """First thing in the title, and nothing claims that something will happen, but for what the cloud itself does."""
     text = compose(kind, {**FACTS, "mode": "dry-run"})
     assert text.title.startswith("DRY RUN: ")
     assert text.dry_run
-    assert " will " not in text.title
+    assert " will " not in text.title.replace(" the cloud will ", "")
     assert " is being " not in text.title
 
 
@@ -536,11 +536,11 @@ def test_a_finding_names_the_gpu_and_that_nothing_is_done() -> None:
 @pytest.mark.parametrize(
     ("change", "title", "advice"),
     [
-        ("stop", "box: the cloud stops it", "Save your work."),
-        ("terminate", "box: the cloud deletes it", "Save your work: local data is lost."),
-        ("hibernate", "box: the cloud hibernates it", "save your work"),
-        ("reboot", "box: the cloud reboots it", "running programs end"),
-        ("freeze", "box: the cloud pauses it", "continues afterwards"),
+        ("stop", "box: the cloud will stop it", "Save your work."),
+        ("terminate", "box: the cloud will delete it", "Save your work: local data is lost."),
+        ("hibernate", "box: the cloud will hibernate it", "Save your work"),
+        ("reboot", "box: the cloud will reboot it", "running programs end"),
+        ("freeze", "box: the cloud will pause it", "continues afterwards"),
     ],
 )
 def test_an_announcement_says_what_the_cloud_does(change: str, title: str, advice: str) -> None:
@@ -579,11 +579,11 @@ def test_who_keeps_a_machine_up_is_named_with_what_would_end_it() -> None:
         "keeps": ["ann on pts/3 typed 4 min ago, for 3 days; counts until 30 min without input"],
     }  # fmt: skip
     text = compose("kept_up", facts)
-    assert text.title == "box is kept up without GPU work for 2d: ann on pts/3 typed"
-    assert "Ann on pts/3 typed 4 min ago, for 3 days; counts until 30 min without input." in text.body
+    assert text.title == "box has been kept up without GPU work for 2d: ann on pts/3 typed"
+    assert "- ann on pts/3 typed 4 min ago, for 3 days; counts until 30 min without input." in text.body
     assert "96" in text.body
     text = compose("kept_up", {**facts, "keeps": []})
-    assert "Ann on pts/3 typed; counts until 30 min without input." in text.body
+    assert "- ann on pts/3 typed; counts until 30 min without input." in text.body
 
 
 def test_a_sense_that_cannot_see_is_told_in_its_own_words() -> None:
@@ -593,7 +593,7 @@ def test_a_sense_that_cannot_see_is_told_in_its_own_words() -> None:
         "unknown_senses": [["jupyter", "cannot be seen: it answers 403"]],
     }  # fmt: skip
     text = compose("unknown_alarm", facts)
-    assert text.title == "box: costguard cannot see whether somebody works for 15m; nothing is stopped meanwhile"
+    assert text.title == "box: unknown for 15m whether anybody is working; nothing is stopped meanwhile"
     assert "Jupyter cannot be seen: it answers 403." in text.body
     assert "GPUs unreadable" in compose("unknown_alarm", {**facts, "unknown_gpus": ["GPU 0"]}).title
 
@@ -640,7 +640,7 @@ def test_a_short_countdown_is_told_to_the_second(seconds: float, when: str) -> N
     """It begins once everybody has answered, so what is told is never too late; minutes are cut off, which says the same."""
     assert compose("warning", {**FACTS, "due_in_seconds": seconds}).title == f"box will be shut down {when}"
     notice = compose("notice", {**FACTS, "due_in_seconds": seconds, "change": "stop"}).title
-    assert notice == f"box: the cloud stops it {when.replace(' at the earliest', '')}"
+    assert notice == f"box: the cloud will stop it {when.replace(' at the earliest', '')}"
 
 
 def test_a_warning_says_for_how_long_it_is_idle_and_not_how_long_the_window_is() -> None:
@@ -655,7 +655,7 @@ def test_a_warning_says_for_how_long_it_is_idle_and_not_how_long_the_window_is()
 def test_a_deadline_names_the_same_command_in_each_message() -> None:
     """A hold postpones a stop that is near; what moves the deadline stands beside it, as it stood in the message before."""
     facts = {**FACTS, "reason": "deadline", "limit": "lifetime", "movable": 86400.0}
-    moves = "`costguard hold --past-deadline 2h` on box moves the deadline by that much."
+    moves = "To move the deadline by 2h: `costguard hold --past-deadline 2h` on box."
     assert all(moves in compose(kind, facts).body for kind in ("deadline_ahead", "warning"))
     assert "--past-deadline" not in compose("warning", FACTS).body
     moved = {**FACTS, "owner": "ann", "due_wall": 1_763_740_000, "was_wall": 1_763_732_800}
@@ -695,7 +695,7 @@ def test_a_machine_of_no_cloud_is_no_instance(instance: str, last: str) -> None:
 def test_who_reads_it_at_a_terminal_is_not_told_that_nobody_did(only: str, whom: str) -> None:
     """Whoever sits there has read the warning, though the team has not."""
     facts = {**FACTS, "unreached_tries": 3, **({"unreached_only": only} if only else {})}
-    assert f"In 3 tries the warning reached {whom}." in compose("countdown", facts).body
+    assert f"The warning reached {whom} in 3 tries." in compose("countdown", facts).body
 
 
 @pytest.mark.parametrize(("action", "saves"), [("stop", True), ("shutdown", True), ("end_process", False)])
@@ -703,7 +703,7 @@ def test_a_dry_run_says_what_live_mode_is_worth(action: str, saves: bool) -> Non
     """Only of what ends a bill."""
     body = compose("would_act", {**FACTS, "action": action, "mode": "dry-run"}).body
     assert (
-        "Live mode would save this for as long as nobody needs it (an estimate): 32.77 EUR an hour" in body
+        "Until somebody needs the machine again, live mode would save (an estimate): 32.77 EUR an hour" in body
     ) is saves
     assert "32.77 EUR an hour" in body
 
@@ -727,14 +727,14 @@ def test_an_extension_that_was_taken_back_tells_the_deadline_that_counts_again()
     )
     assert text.title == "box: deadline moved back to 2025-11-21 16:36 UTC by root"
     assert "This ends the extension of ann. A warning comes before anything is done." in text.body
-    assert "`costguard hold --past-deadline 2h` on box moves the deadline" in text.body
+    assert "To move the deadline by 2h: `costguard hold --past-deadline 2h` on box." in text.body
 
 
 @pytest.mark.parametrize(
     ("movable", "words"),
     [
-        (86400.0, "`costguard hold --past-deadline 2h` on box moves the deadline"),
-        (3600.0, "`costguard hold --past-deadline 1h` on box moves the deadline"),
+        (86400.0, "To move the deadline by 2h: `costguard hold --past-deadline 2h`"),
+        (3600.0, "To move the deadline by 1h: `costguard hold --past-deadline 1h`"),
         (0.0, "Only root can move the deadline: `sudo costguard hold --past-deadline 2h`"),
     ],
 )
