@@ -1,12 +1,11 @@
 """A short-lived process for what may hang or must not run as root. The reader starts it and never waits for it."""
 
 import os
-from typing import Any
+from typing import Generic, TypeVar
 
 from costguard.process import outside
 from costguard.process.command_lines import command_lines
-from costguard.process.lean_json import decode
-from costguard.process.wire import to_line
+from costguard.process.wire import MalformedError, from_line, to_line
 
 ANSWER_BYTES = 1 << 14
 """The longest answer."""
@@ -19,6 +18,8 @@ UNREAPED_LIMIT = 8
 
 _SIGTERM, _SIGKILL = 15, 9  # signal(7); the module would bring `enum` into a process that stays
 _KEPT = ("PATH", "LANG", "TZ")
+
+A = TypeVar("A")
 
 _leaving: dict[int, float] = {}
 """Processes that were told to end and still exist, and when each is killed."""
@@ -46,11 +47,12 @@ def all_left() -> bool:
     return not _leaving
 
 
-class Errand:
-    """One process of a program in `costguard.process.command_lines`, with its ``job``, and ``within`` seconds for it."""
+class Errand(Generic[A]):
+    """One process of a program in `costguard.process.command_lines`, with its ``job``, and ``within`` seconds for an ``answer`` of this type."""
 
-    def __init__(self, program: str, job: object, now: float, within: float) -> None:
+    def __init__(self, program: str, job: object, answer: type[A], now: float, within: float) -> None:
         """Raises ErrandError when it cannot be started."""
+        self._type = answer
         collect(now)
         if len(_leaving) >= UNREAPED_LIMIT:
             raise ErrandError("cannot be done: earlier tries hang")
@@ -66,7 +68,7 @@ class Errand:
         """The descriptor that becomes readable when the answer comes."""
         return self._output
 
-    def look(self, now: float) -> dict[str, Any] | None:
+    def look(self, now: float) -> A | None:
         """The answer, None while it is not there yet. Raises ErrandError if none will come. The errand is over with either."""
         try:
             while len(self._answer) <= ANSWER_BYTES and (data := os.read(self._output, ANSWER_BYTES)):
@@ -79,12 +81,9 @@ class Errand:
                 raise ErrandError("does not end") from None
         self.stop(now)
         try:
-            answer = decode(self._answer.partition(b"\n")[0])
-        except (ValueError, RecursionError):
-            answer = None
-        if not isinstance(answer, dict):
-            raise ErrandError("ended without an answer")
-        return answer
+            return from_line(self._type, self._answer.partition(b"\n")[0])
+        except MalformedError:
+            raise ErrandError("ended without an answer") from None
 
     def stop(self, now: float) -> None:
         """Tell the process to end; its answer is no longer wanted."""

@@ -4,10 +4,10 @@ The connection is kept open, and the token is sent to processes of its user only
 """
 
 import json
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from costguard.readers.host.errand import Errand, ErrandError
-from costguard.readers.host.errand_jobs import RuntimeJob
+from costguard.readers.host.errand_jobs import RuntimeFound, RuntimeJob
 from costguard.readers.host.kernels import Kernel, shown
 from costguard.readers.host.listening import listeners, network
 from costguard.readers.host.page import Fetched, Page, PageError
@@ -61,7 +61,7 @@ class KernelServer:
 
     def __init__(self, proc: str, kernel: Kernel, owner: str, rests: float) -> None:
         self._proc, self._kernel, self._owner, self._rests = proc, kernel, owner, rests
-        self._errand: Errand | None = None
+        self._errand: Errand[RuntimeFound] | None = None
         self._endpoint: Endpoint | None = None
         self._page: Page | None = None
         self._due, self._pause = 0.0, FIRST_PAUSE
@@ -129,25 +129,22 @@ class KernelServer:
                 return
             pids = tuple(one.pid for one in above)
             job = RuntimeJob(self._proc, self._kernel.folder, pids, process.uid)
-            self._errand = Errand("notebook", job, now, FIND_SECONDS)
+            self._errand = Errand("notebook", job, RuntimeFound, now, FIND_SECONDS)
         else:
             self._ask(now, self._endpoint)
 
-    def _take_endpoint(self, now: float, found: dict[str, Any]) -> None:
+    def _take_endpoint(self, now: float, found: RuntimeFound) -> None:
         """Take the answer of the errand. Raises PageError."""
-        if found.get("error"):
-            raise PageError(f"cannot be asked: {found['error']}")
-        if not found.get("pid"):
+        if found.error:
+            raise PageError(f"cannot be asked: {found.error}")
+        if not found.pid:
             self.serverless, self.trouble, self._due = True, "", now + LONGEST_PAUSE
             return
-        if found.get("sock"):
+        if found.sock:
             raise PageError("cannot be asked: it listens on no port")
-        token = found.get("token", "")
-        header = f"Authorization: token {token}" if token else ""
+        header = f"Authorization: token {found.token}" if found.token else ""
         self.serverless = False
-        self._endpoint = Endpoint(
-            found["pid"], found["port"], found.get("base", "/") + KERNELS, header, bool(found.get("secure"))
-        )
+        self._endpoint = Endpoint(found.pid, found.port, found.base + KERNELS, header, found.secure)
         self._ask(now, self._endpoint)
 
     def _ask(self, now: float, endpoint: Endpoint) -> None:

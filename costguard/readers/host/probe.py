@@ -14,6 +14,7 @@ from costguard.readers.host.text import printable
 
 if TYPE_CHECKING:
     from costguard.readers.host.errand import Errand
+    from costguard.readers.host.errand_jobs import ProbeEnd
 
 QUIET, NEEDED = 0, (1, 2)
 """Exit codes; see the module."""
@@ -33,7 +34,7 @@ class Probe:
         self._every, self._timeout = float(settings["every"]), float(settings["timeout"])
         self._above: float | None = settings["above"]
         self._due = 0.0
-        self._errand: Errand | None = None
+        self._errand: Errand[ProbeEnd] | None = None
         self._unknown = NOT_YET
         self._active: Activity | None = None
         self.rests_until = 0.0 if self._run else NEVER
@@ -76,26 +77,24 @@ class Probe:
 
     def _begin(self, now: float) -> None:
         from costguard.readers.host.errand import Errand, ErrandError
-        from costguard.readers.host.errand_jobs import ProbeJob
+        from costguard.readers.host.errand_jobs import ProbeEnd, ProbeJob
 
         self._due = now + self._every
         try:
-            self._errand = Errand(
-                "probe", ProbeJob(self._run, self._user, self._timeout), now, self._timeout + CLEANING_SECONDS
-            )
+            job = ProbeJob(self._run, self._user, self._timeout)
+            self._errand = Errand("probe", job, ProbeEnd, now, self._timeout + CLEANING_SECONDS)
         except ErrandError as error:
             self._say_unknown(str(error))
 
     def _say_unknown(self, words: str) -> None:
         self._active, self._unknown = None, f"the {self._who} {words}"
 
-    def _take(self, now: float, found: dict[str, Any]) -> None:
+    def _take(self, now: float, found: "ProbeEnd") -> None:
         """Judge how the probe ended."""
-        code: int = found.get("code", 0)
-        number: Any = found.get("number")
-        if found.get("error"):
-            self._say_unknown(str(found["error"]))
+        if found.error:
+            self._say_unknown(found.error)
             return
+        code = found.code
         if code < 0:
             self._say_unknown(f"died of signal {-code}")
         elif self._above is None:
@@ -103,8 +102,8 @@ class Probe:
         elif code != QUIET:
             self._say_unknown(f"ended with exit code {code}")
         else:
-            known = isinstance(number, int | float)
-            self._judge(now, known and float(number) > self._above, "" if known else "wrote no number")
+            number = found.number
+            self._judge(now, number is not None and number > self._above, "wrote no number" if number is None else "")
 
     def _judge(self, now: float, needed: bool, trouble: str) -> None:
         if trouble:

@@ -636,8 +636,8 @@ def test_a_file_of_another_user_is_no_servers_file(short_path: Path) -> None:
     path = runtime_file(short_path, token="stolen")
     path.chmod(0o644)
     uid = OTHER if os.geteuid() != OTHER else os.geteuid() + 1
-    errand = Errand("notebook", job(short_path)._replace(uid=uid), 0.0, WITHIN)
+    errand = Errand("notebook", job(short_path)._replace(uid=uid), RuntimeFound, 0.0, WITHIN)
     while (found := errand.look(0.0)) is None:
         select.select([errand.fileno()], [], [], WITHIN)
-    assert found["error"] == "its runtime file cannot be read (it is not a file of that user)"
+    assert found.error == "its runtime file cannot be read (it is not a file of that user)"
     assert "stolen" not in str(found)

@@ -16,7 +16,7 @@ import pytest
 from costguard.process.command_lines import command_lines
 from costguard.process.wire import to_line
 from costguard.readers.host import errand, probe_run
-from costguard.readers.host.errand_jobs import ProbeJob
+from costguard.readers.host.errand_jobs import ProbeEnd, ProbeJob
 from costguard.readers.host.probe import Probe
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight
@@ -176,7 +176,9 @@ def test_it_runs_every_so_often(tmp_path: Path) -> None:
 def test_nothing_of_it_is_in_the_log(capfd: pytest.CaptureFixture[str]) -> None:
     """Neither what it writes nor how the process ends that ran it, which is told to end as soon as it has answered."""
     for _ in range(8):
-        one = errand.Errand("probe", ProbeJob(shell("echo canary; echo canary >&2; exit 1"), "", 5.0), 0.0, WITHIN)
+        one = errand.Errand(
+            "probe", ProbeJob(shell("echo canary; echo canary >&2; exit 1"), "", 5.0), ProbeEnd, 0.0, WITHIN
+        )
         while one.look(0.0) is None:  # without a pause: it is told in the blink of its answer
             pass
     end = time.monotonic() + WITHIN
