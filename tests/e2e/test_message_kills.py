@@ -73,10 +73,8 @@ class Machine:
         self.agent, self.receivers = agent, receivers
         self.acted = agent.folder / "acted"
         script = agent.folder / "act"
-        self.slow = (
-            agent.folder / "slow"
-        )  # the command takes its time: its end is told when the sender of its beginning is gone
-        script.write_text(f"#!/bin/sh\necho acted >> {self.acted}\n[ ! -e {self.slow} ] || sleep 5\n")
+        # it takes its time: its end is told when the sender of its beginning, or the guard, is gone
+        script.write_text(f"#!/bin/sh\necho acted >> {self.acted}\nsleep 5\n")
         script.chmod(0o755)
         agent.environment |= receivers.environment
         self.settings = [*SETTINGS, f'actions.command.run=["{script}"]']
@@ -174,8 +172,6 @@ class Machine:
 
 def run(machine: Machine, who: Who, service: str, step: Step) -> None:
     """The whole story, with a kill at this step of each of its messages."""
-    if who == "sender":
-        machine.slow.touch()
     machine.start()
     machine.shut(service, step, "warning")
     machine.idle()
