@@ -143,9 +143,15 @@ class Arming:
         self._from: float | None = None
         self._heard: float | None = None  # the same by one guard alone: what the one before it had not saved is lost
         self._before = -NEVER
+        self._another = False  # since the last answer another guard began, which may not know of that answer
 
     def restarted(self) -> None:
         """Another guard goes on."""
+        self.doubted()
+        self._another = True
+
+    def doubted(self) -> None:
+        """The guard may not count what it saw until now."""
         self._heard = None
 
     def forget(self) -> None:
@@ -161,6 +167,8 @@ class Arming:
         """One more answer; ``sure``: the guard certainly took it."""
         before, self._before = self._before, at
         hole = at - before > 1.5 * law.interval
+        began = at - law.interval if hole else min(before, at - law.interval) if self._another else before
+        self._another = False
         if hole:
             self._from = self._heard = None
         if law.arm_for is None or not arms(seen, law):
@@ -170,7 +178,7 @@ class Arming:
             return
         self._heard = at if self._heard is None and sure else self._heard
         if self._from is None:
-            self._from = at - law.interval if hole else before
+            self._from = began
         length = at - self._from
         if length >= law.arm_for - 2.0 and not self.surely:
             self.maybe, self.latest = True, at

@@ -73,6 +73,14 @@ class Period(NamedTuple):
     since: float = 0.0
 
 
+class Left(NamedTuple):
+    """The commitments of the boot before: when they were written, of when they certainly are, and whether with a date that was sure."""
+
+    stored_at: float
+    stored_of: float
+    dated: bool
+
+
 class Violation(BaseException):  # the guard survives every Exception, and must not survive this
     """The guard broke a rule."""
 
@@ -109,6 +117,7 @@ class Judge(Watch):
         self.ran = self.ran_stored = 0.0  # running seconds of earlier boots, and those that are certainly remembered
         self.stored_ran = 0.0
         self.stored_dated = False  # with a date that was sure
+        self.left = Left(-NEVER, -NEVER, False)
         self.carried_sure = self.stored_quiet = 0.0  # of the quiet seconds, those that certainly count
         self.stored_under: object = None  # the configuration of these
         self.first_tick = NEVER  # of this boot
@@ -245,6 +254,7 @@ class Judge(Watch):
     def booted(self, *, same: bool) -> None:
         """A new boot; ``same``: of the same instance."""
         self.began = self.ruled_at = self.story.world.boot_zero
+        self.left = Left(self.stored_at, self.stored_of, self.stored_dated)
         self.sights.looks.clear()
         self.ticks.clear()
         kept = self._commitments()
@@ -661,7 +671,7 @@ class Judge(Watch):
         surely = tuple(None if gpu in unread and one and one[2] < since else one for gpu, one in enumerate(seen))
         armed = self.arming.maybe, self.arming.surely
         if self.story.machine.hooked(at - self.law.interval - SETTLED, at):
-            self.arming.restarted()  # the guard may take that load for the hook's
+            self.arming.doubted()  # the guard may take that load for the hook's
         if kept is not None:
             self._taken_late(kept, doubtful=doubtful)
         self.arming.tick(at, look.seen if look is not None else seen, self.law, sure=not doubtful)
@@ -681,7 +691,7 @@ class Judge(Watch):
         """The answer that the reader had kept to itself, and has told with the one of this tick; ``doubtful``: it came too late, perhaps."""
         self.arming.tick(kept.at, kept.seen, self.law, sure=not doubtful)
         if doubtful:
-            self.arming.restarted()  # the guard may know of it, or not
+            self.arming.doubted()  # the guard may know of it, or not
             return
         self.rest.tick(kept.at, kept.seen, self.law, kept.seen, self.sights.there(self.law))
         self.ticks.append(kept.at)

@@ -164,12 +164,12 @@ class Letters:
 
     def _closed(self, facts: dict[str, Any]) -> None:
         """For how long the machine was off, as well as its last commitments can tell."""
-        judge = self._judge
+        judge, left = self._judge, self._judge.left
         # a guard that falls asleep and ends when it wakes has counted the time until it fell asleep
-        counted = min(judge.stored_at, judge.slept_at) if judge.off_at - judge.slept_at < NAPS else judge.stored_at
+        counted = min(left.stored_at, judge.slept_at) if judge.off_at - judge.slept_at < NAPS else left.stored_at
         off, unknown = judge.began - judge.off_at, judge.off_at - counted
         doubted = max(judge.jumped, judge.doubted)
-        if facts["off_seconds"] is None and judge.stored_dated and self._dated() and doubted < judge.stored_of:
+        if facts["off_seconds"] is None and left.dated and self._dated() and doubted < left.stored_of:
             self._false("closed", "off_seconds", facts, off)
         price, limit = (judge.story.ruled["policy"][name] for name in ("price_per_hour", "saving_limit"))
         lasted = facts["off_seconds"] if limit is None else min(facts["off_seconds"] or 0.0, limit)
