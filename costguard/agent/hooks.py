@@ -144,15 +144,14 @@ class HookRunner(Part[ActionAnswer]):
 
     def _keep_begun(self, before: Core | None, core: Core) -> None:
         """Keep the settings of what is open, each as it was when that began."""
-        open_now = {}
+        begun: dict[str, Mapping[str, Any]] = {}
         if core.notice.due is not None:
-            open_now[NOTICE] = (
-                self._settings if before is None or before.notice.due is None else self._begun.get(NOTICE, {})
-            )
+            goes_on = before is not None and before.notice.due is not None
+            begun[NOTICE] = self._begun.get(NOTICE, {}) if goes_on else self._settings
         if core.incident is not None:
-            known = self._begun.get(core.incident.id, {})
-            open_now[core.incident.id] = self._settings if before is None or _another(before, core) else known
-        self._begun = {name: hooks for name, hooks in open_now.items() if any(hooks.get(step) for step in TAKES_BACK)}
+            goes_on = before is not None and not _another(before, core)
+            begun[core.incident.id] = self._begun.get(core.incident.id, {}) if goes_on else self._settings
+        self._begun = {name: hooks for name, hooks in begun.items() if any(hooks.get(step) for step in TAKES_BACK)}
 
     def _add(self, occasion: Occasion) -> None:
         if occasion.hooks.get(occasion.step) and (self._settings or occasion.step in TAKES_BACK):
