@@ -21,6 +21,7 @@ from costguard.engine.effects import Effect
 from costguard.engine.events import Event
 from costguard.engine.policy import Policy
 from costguard.engine.reasons import OWN_REASONS, REASONS, Reason
+from costguard.history import story
 from costguard.notify import login
 from costguard.notify.delivery import LOCAL_CHANNELS
 from costguard.readers.nvml import library
@@ -105,6 +106,23 @@ def test_every_effect_is_carried_out_and_every_event_heeded(kinds: UnionType, ha
     cases = {node.cls.id for node in tree if isinstance(node, ast.MatchClass) and isinstance(node.cls, ast.Name)}
     lacking = {kind.__name__ for kind in get_args(kinds)} - cases
     assert not lacking, f"add a case for {sorted(lacking)} to {handler.__qualname__}"
+
+
+def test_the_history_says_what_each_recorded_effect_was() -> None:
+    """A row that `costguard history` has no words for is shown by its bare name."""
+    recorded: set[str] = set()
+    for case in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(Recorder._effect)))):
+        if isinstance(case, ast.match_case):
+            text = ast.unparse(case)
+            recorded |= set(re.findall(r"self\._add\(\w+, \w+, '(\w+)'", text))
+            recorded |= {
+                name.lower() for name in re.findall(r"(\w+)\(\)", ast.unparse(case.pattern)) if "__name__" in text
+            }
+    assert {"told", "prepare"} <= recorded
+    told = {
+        node.value for node in ast.walk(ast.parse(inspect.getsource(story._entry))) if isinstance(node, ast.Constant)
+    }
+    assert not recorded - told, f"say in _entry of history/story.py what {sorted(recorded - told)} means"
 
 
 def test_the_login_message_knows_every_message_of_an_incident() -> None:
