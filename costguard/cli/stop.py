@@ -5,7 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -77,9 +77,24 @@ def command(arguments: options.Arguments, *, yes: bool, action: str | None, veri
             fate = _directly(effective, report, chosen, ask)
     except CostguardError as error:
         if as_json and error.exit_code == REFUSED:
-            emit("stop", {"accepted": False, **_refused(chosen, error)})
+            emit("stop", {"accepted": False, **_refused(chosen, error)._asdict()})
         raise
     _print_fate(fate, as_json=as_json)
+
+
+class StopFate(NamedTuple):
+    """What became of a stop by hand, as ``--json`` prints it.
+
+    ``status`` is that of `costguard.plans.Result`, or ``withdrawn``. ``plan``: verdict and findings, where this command made the plan.
+    """
+
+    action: str
+    status: str
+    detail: str
+    hint: str = ""
+    proof: str = ""
+    receipt: Mapping[str, Any] = {}
+    plan: Mapping[str, Any] = {}
 
 
 class _PlanError(CostguardError):
@@ -90,11 +105,11 @@ class _PlanError(CostguardError):
         self.plan = plan
 
 
-def _refused(action: str, error: CostguardError) -> dict[str, Any]:
+def _refused(action: str, error: CostguardError) -> StopFate:
     """What was not done, and why: *failed* where the plan could not be checked, so that a retry may help."""
     plan = error.plan if isinstance(error, _PlanError) else {}
     status = "failed" if plan.get("verdict") == "failed" else "refused"
-    return {"action": action, "status": status, "detail": error.message, "hint": error.hint, "proof": "", "plan": plan}
+    return StopFate(action, status, error.message, error.hint, plan=plan)
 
 
 class _Question:
@@ -148,7 +163,7 @@ def _check_allowed(effective: Mapping[str, Any], report: Mapping[str, Any] | Non
         raise CostguardError("the agent is already carrying out an action", "see `costguard status`", REFUSED)
 
 
-def _through_agent(arguments: options.Arguments, report: dict[str, Any], action: str, ask: _Question) -> dict[str, Any]:
+def _through_agent(arguments: options.Arguments, report: Mapping[str, Any], action: str, ask: _Question) -> StopFate:
     """Let the agent do it: one incident, with its history and messages."""
     folder = options.named_folder(arguments)
     plan = next((plan for plan in report["plans"] if plan["action"] == action), None)
@@ -165,11 +180,10 @@ def follow(
     *,
     pause: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
-) -> dict[str, Any]:
+) -> StopFate:
     """Poll the agent until it reports the outcome; why it takes longer goes to standard error."""
     began = heard = clock()
-    detail = "the agent has not reported the outcome; see `costguard status`"
-    fate: dict[str, Any] = {"action": action, "status": "unknown", "detail": detail, "proof": ""}
+    fate = StopFate(action, "unknown", "the agent has not reported the outcome; see `costguard status`")
     reported = ""
     while clock() - began < AGENT_SECONDS:
         pause(POLL_SECONDS)
@@ -178,27 +192,26 @@ def follow(
         except CostguardError as error:
             if clock() - heard < SILENT_SECONDS:
                 continue
-            return fate | {"detail": f"the agent no longer answers: {error.message}"}
+            return fate._replace(detail=f"the agent no longer answers: {error.message}")
         heard = clock()
         wish, incident = report.get("wish") or {}, report["incident"]
         if incident is not None and incident["reason"] == PERSON:
-            fate |= {"action": incident["action"], "proof": incident["proof"], "receipt": _receipt(incident["receipt"])}
-            fate["detail"] = incident["detail"] or str(report["sentence"])
+            detail = incident["detail"] or str(report["sentence"])
+            receipt = _receipt(incident["receipt"])
+            fate = StopFate(incident["action"], "unknown", detail, proof=incident["proof"], receipt=receipt)
             if report["phase"] == "CONFIRMING":
-                return fate | {"status": "accepted" if incident["proof"] else "unknown"}
+                return fate._replace(status="accepted" if incident["proof"] else "unknown")
             if incident["detail"] and incident["detail"] != reported and not wish.get("fate"):
                 reported = incident["detail"]
                 click.echo(f"{incident['action']} failed and will be retried: {_one_line(reported)}", err=True)
         if wish.get("fate"):
-            return fate | {"status": FATES.get(wish["fate"], "unknown"), "detail": wish["words"] or fate["detail"]}
+            return fate._replace(status=FATES.get(wish["fate"], "unknown"), detail=wish["words"] or fate.detail)
         if incident is None or incident["reason"] != PERSON:  # not the agent that was asked
-            return fate | {"status": "withdrawn", "detail": str(report["sentence"])}
+            return fate._replace(status="withdrawn", detail=str(report["sentence"]))
     return fate
 
 
-def _directly(
-    effective: Mapping[str, Any], report: Mapping[str, Any] | None, action: str, ask: _Question
-) -> dict[str, Any]:
+def _directly(effective: Mapping[str, Any], report: Mapping[str, Any] | None, action: str, ask: _Question) -> StopFate:
     """Do it without the agent, in a worker of this command."""
     from costguard.cli.attempt import LocalAttempt, job
 
@@ -219,7 +232,8 @@ def _directly(
                 click.echo(_one_line(line), err=True)
             raise _PlanError(f"DRY RUN: {NOTHING_DONE}", "to stop it: `costguard stop --live`", known)
         ask(lines, f"Carry out `{action}` on this machine now?")
-        return {"action": action, "receipt": {}, "plan": known} | attempt.go().as_json
+        result = attempt.go()
+        return StopFate(action, result.status, result.detail, proof=result.proof, receipt=result.receipt, plan=known)
 
 
 def _tag_override(effective: Mapping[str, Any]) -> str:
@@ -263,27 +277,27 @@ def _objections(report: Mapping[str, Any] | None) -> Iterator[str]:
         yield f"  ! {veto['source']}: {veto['reason']}"
 
 
-def _print_fate(fate: Mapping[str, Any], *, as_json: bool) -> None:
-    status = fate["status"]
+def _print_fate(fate: StopFate, *, as_json: bool) -> None:
+    status = fate.status
     good = status in {"accepted", "done", "pending"}
     if as_json:
-        emit("stop", {"accepted": good, **fate})
+        emit("stop", {"accepted": good, **fate._asdict()})
         if not good:
             raise SystemExit(REFUSED)
         return
     if not good:
-        message = f"{fate['action']}: {TITLES.get(status, status)}: {fate['detail']}"
+        message = f"{fate.action}: {TITLES.get(status, status)}: {fate.detail}"
         check = "check in the cloud's console whether the machine is still billed; see `costguard doctor`"
         raise CostguardError(message, HINTS.get(status, check), REFUSED)
-    proof = f" (proof: {fate['proof']})" if fate["proof"] else ""
-    click.echo(_one_line(f"{status}: {fate['action']}{proof}"))
-    if fate["detail"]:
-        click.echo(_one_line(f"  {fate['detail']}"))
-    if fate.get("receipt"):
+    proof = f" (proof: {fate.proof})" if fate.proof else ""
+    click.echo(_one_line(f"{status}: {fate.action}{proof}"))
+    if fate.detail:
+        click.echo(_one_line(f"  {fate.detail}"))
+    if fate.receipt:
         click.echo(
             "Not confirmed yet. To check from another machine whether the bill has ended: `costguard stop --verify RECEIPT`. The receipt:"
         )
-        click.echo(json.dumps(fate["receipt"], separators=(",", ":")))
+        click.echo(json.dumps(fate.receipt, separators=(",", ":")))
 
 
 def _receipt(line: str) -> dict[str, Any]:

@@ -58,11 +58,11 @@ def network(proc: str, pid: int) -> str:
         return ""
 
 
-def make_socket(family: int, kind: int, protocol: int = 0, *, proc: str = "/proc", beside: int = 0) -> "library.socket":
+def make_socket(family: int, kind: int, *, proc: str = "/proc", beside: int = 0) -> "library.socket":
     """A socket that never waits, in the network of a process (0: of this one): it stays where it was made. Raises OSError."""
     import socket as library  # here: it is large, and on most machines nobody is asked
 
-    return _made(library.socket, family, kind, protocol, proc, beside)
+    return _made(library.socket, family, kind, 0, proc, beside)
 
 
 class NetlinkSocket(socket):

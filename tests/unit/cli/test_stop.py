@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from costguard.cli.stop import AGENT_SECONDS, SILENT_SECONDS, _objections, _Question, follow
+from costguard.cli.stop import AGENT_SECONDS, SILENT_SECONDS, StopFate, _objections, _Question, follow
 from costguard.errors import CostguardError
 
 
@@ -40,7 +40,7 @@ class Agent:
     def clock(self) -> float:
         return self.now
 
-    def follow(self) -> dict[str, Any]:
+    def follow(self) -> StopFate:
         return follow(self.status, "stop", pause=self.pause, clock=self.clock)
 
 
@@ -62,7 +62,7 @@ def test_it_waits_for_the_end_and_says_which(ends: dict[str, Any], status: str, 
     """Also where the phase has gone on already: on a machine at work that takes one tick."""
     agent = Agent(report("WARNING"), report("WARNING"), ends)
     fate = agent.follow()
-    assert (fate["status"], fate["detail"]) == (status, detail)
+    assert (fate.status, fate.detail) == (status, detail)
     assert agent.now <= 2.0
 
 
@@ -70,25 +70,25 @@ def test_it_waits_while_the_agent_tries_again(capsys: pytest.CaptureFixture[str]
     """Minutes of tries, each reason shown once; the end is that of the last."""
     tries = [report("WARNING", detail="503 from the cloud")] * 600
     agent = Agent(report("WARNING"), *tries, report("FAILED", "failed", "503 at last", detail="503 at last"))
-    assert agent.follow()["detail"] == "503 at last"
+    assert agent.follow().detail == "503 at last"
     assert capsys.readouterr().err.count("503 from the cloud") == 1
 
 
 def test_an_agent_that_is_started_again_is_waited_for() -> None:
     """It answers no more for some seconds, then says that it took the wish back."""
     agent = Agent(report("WARNING"), *[None] * 20, report("WATCHING", "withdrawn", "started again"))
-    assert agent.follow()["status"] == "withdrawn"
+    assert agent.follow().status == "withdrawn"
     gone = Agent(report("WARNING"), None)
     fate = gone.follow()
-    assert fate["status"] == "unknown"
-    assert "it hung up" in fate["detail"]
+    assert fate.status == "unknown"
+    assert "it hung up" in fate.detail
     assert gone.now <= SILENT_SECONDS + 2.0
 
 
 def test_it_does_not_wait_for_ever() -> None:
     """An agent that never ends it leaves the asker with the command that shows it."""
     agent = Agent(report("ACTING"))
-    assert agent.follow()["status"] == "unknown"
+    assert agent.follow().status == "unknown"
     assert agent.now <= AGENT_SECONDS + 1.0
 
 
