@@ -15,7 +15,8 @@ from costguard.engine.observation import Veto
 from costguard.engine.policy import Policy
 from costguard.engine.window import NEVER
 from costguard.host.ports import UNWATCHED, Ended, Host, Instant, Line, Report
-from costguard.readers.cloud.job import CloudJob
+from costguard.process.wire import build
+from costguard.readers.cloud.job import CloudAnswer, CloudJob
 
 ANSWER_WITHIN_SECONDS = 30.0
 """For one answer: a metadata service that does not answer is asked several times."""
@@ -49,6 +50,10 @@ PRICE_LIMIT = 1e5
 """An hourly price above this is not believed."""
 
 
+NO_ANSWER = CloudAnswer(0, "", None, None, (), None, None, ())
+"""Before the first one."""
+
+
 class Announced(NamedTuple):
     """A notice that the cloud shows: its date, and when it was first and last seen, on the boot clock."""
 
@@ -67,6 +72,8 @@ class CloudSide(ReaderSide):
         self._plan_price: dict[str, Any] = {}  # from the last plan that asked the cloud for it
         self._vetoes: tuple[tuple[Veto, float], ...] = ()  # each with its end on the boot clock
         self._announced: dict[str, Announced] = {}  # notices by id
+        self._said: dict[str, Any] = {}  # the last answer as it came, and as a value
+        self._answer = NO_ANSWER
         self._access: CloudAccess | None = None
         self.adopt(config)
 
@@ -160,28 +167,28 @@ class CloudSide(ReaderSide):
         if "none" in answer:  # not rented, or from a cloud that no plug-in knows
             self.stop()
             return []
+        said = {**answer, "read": 0}
         try:
-            return self._events(answer, now.boot)
+            if said != self._said:  # in most ticks nothing but the number of the read is new
+                self._answer, self._said = build(CloudAnswer, said), said
+            return self._events(self._answer, now.boot)
         except (TypeError, ValueError, AttributeError, LookupError) as error:
             self._report("cloud", f"{UNREADABLE}: malformed answer from the cloud reader ({error})")
             return []
 
-    def _events(self, answer: Mapping[str, Any], now: float) -> list[Event]:
-        error = answer.get("error")
-        self._report("cloud", f"{UNREADABLE}: {error}" if error else None)
-        self.facts = {name: answer.get(name) for name in ("cloud", "identity", "price", "start", "resume")}
-        if answer["asks"] is not None:  # else the tags could not be read yet, and those of an earlier reader stay
-            self._vetoes = tuple(
-                (Veto(TAG, str(text), hatch=True), now + (left or NEVER)) for text, left in answer["asks"]
-            )
-            self.settings = dict(answer["settings"])
-            self._report("tags", "; ".join(map(str, answer["nonsense"])) or None)
-        return [event for row in answer["notices"] if (event := self._notice(str(answer["cloud"]), row, now))]
+    def _events(self, answer: CloudAnswer, now: float) -> list[Event]:
+        self._report("cloud", f"{UNREADABLE}: {answer.error}" if answer.error else None)
+        self.facts = {name: getattr(answer, name) for name in ("cloud", "identity", "price", "start", "resume")}
+        if answer.asks is not None:  # else the tags could not be read yet, and those of an earlier reader stay
+            self._vetoes = tuple((Veto(TAG, text, hatch=True), now + (left or NEVER)) for text, left in answer.asks)
+            self.settings = dict(answer.settings or {})
+            self._report("tags", "; ".join(answer.nonsense) or None)
+        return [event for notice in answer.notices if (event := self._notice(answer.cloud, notice, now))]
 
-    def _notice(self, cloud: str, row: list[Any], now: float) -> Event | None:
+    def _notice(self, cloud: str, notice: tuple[str, str, float | None, str], now: float) -> Event | None:
         """The event for a notice that is new, was moved, or has come near."""
-        name, kind, due_in = str(row[0]), str(row[1]), row[2]
-        due = now + (UNDATED_SECONDS if due_in is None else float(due_in))
+        name, kind, due_in, words = notice
+        due = now + (UNDATED_SECONDS if due_in is None else due_in)
         near = kind in INTERRUPTING and due - now <= NEAR_SECONDS
         key = f"{name} {near}"
         known = self._announced.get(key)
@@ -195,7 +202,7 @@ class CloudSide(ReaderSide):
             ):
                 return None
             self._announced[key] = known._replace(due=due, seen=now)
-        text = f"{cloud} announces: {row[3]}"
+        text = f"{cloud} announces: {words}"
         return Notice(now, due, text, kind, due_in is not None) if near else Finding(now, (cloud,), "announced", text)
 
 

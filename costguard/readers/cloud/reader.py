@@ -3,10 +3,7 @@
 First line: `CloudJob`. Then ``{"read":n}`` is answered by
 
 - ``{"read":n,"none":words}`` when no plug-in speaks for this machine, which lasts: the firmware does not change;
-- ``{"read":n,"cloud":name,"identity":{…}|null,"price":{…}|null,"notices":[[id,kind,due in seconds|null,words],…],
-  "asks":[[words,seconds left|null],…]|null,"settings":{name:value}|null,"nonsense":[words,…]}``, with ``"error"`` when the
-  service could not be asked; then what is known from before stands there. ``asks`` and ``settings`` are what the tags ask
-  for (`costguard.readers.cloud.tags`), null while they could not be read yet.
+- a `CloudAnswer` in all other cases.
 
 The plug-ins speak to the service through the standard library; no SDK is loaded here. It ends with the guard.
 """
@@ -14,16 +11,15 @@ The plug-ins speak to the service through the standard library; no SDK is loaded
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 from costguard.cloud.api import CloudError, CloudNotice, Identity, Price, resume_command, start_command
 from costguard.cloud.choose import Chosen, NobodyError, choose
 from costguard.masking import mask
 from costguard.parent import end_with_parent
 from costguard.process.lean_json import decode, encode
-from costguard.process.wire import from_line
+from costguard.process.wire import from_line, to_line
 from costguard.readers import pipe
-from costguard.readers.cloud.job import CloudJob
+from costguard.readers.cloud.job import CloudAnswer, CloudJob
 from costguard.readers.cloud.tags import asks, mistakes, settings
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 10.0, 300.0
@@ -109,29 +105,27 @@ class MetadataWatch:
             self.tags = {str(name): str(value) for name, value in found.items()}
         return TAGS_EVERY_SECONDS
 
-    def answer(self, number: object, wall: float) -> dict[str, Any]:
-        """Everything, as the guard takes it; ``wall`` is the date now."""
+    def answer(self, number: int, wall: float) -> CloudAnswer:
+        """Everything that is known; ``wall`` is the date now."""
         who, price = self.identity, self.price
-        found: dict[str, Any] = {
-            "read": number,
-            "cloud": self._chosen.provider.name,
-            "identity": who._asdict() if who else None,
-            "price": price._asdict() if price else None,
-            "start": self.start,
-            "resume": self.resume,
-            "notices": [[n.id, n.kind, None if n.at is None else n.at - wall, n.words] for n in self.notices],
-            "asks": None if self.tags is None else asks(self.tags, wall),
-        }
         allowed = self._chosen.site.settings.get("tag_settings") is True
         wanted, nonsense = settings(self.tags) if allowed and self.tags is not None else ({}, [])
         nonsense = [*mistakes(self.tags or {}), *nonsense]
-        found |= {
-            "settings": None if self.tags is None else wanted,
-            "nonsense": [mask(words)[:_WORDS] for words in nonsense],
-        }
-        if self.error:
-            found["error"] = self.error
-        return found
+        return CloudAnswer(
+            read=number,
+            cloud=self._chosen.provider.name,
+            identity=who._asdict() if who else None,
+            price=price._asdict() if price else None,
+            notices=tuple(
+                (str(n.id), str(n.kind), None if n.at is None else n.at - wall, str(n.words)) for n in self.notices
+            ),
+            asks=None if self.tags is None else tuple(asks(self.tags, wall)),
+            settings=None if self.tags is None else wanted,
+            nonsense=tuple(mask(words)[:_WORDS] for words in nonsense),
+            start=self.start,
+            resume=self.resume,
+            error=self.error,
+        )
 
 
 def serve(
@@ -149,11 +143,11 @@ def serve(
     while line := lines():
         number = decode(line).get("read")
         if watch is None:
-            answer: dict[str, Any] = {"read": number, "none": none}
+            line = encode({"read": number, "none": none}).encode()
         else:
             watch.look()
-            answer = watch.answer(number, time.time())
-        write(encode(answer).encode() + b"\n")
+            line = to_line(watch.answer(number, time.time()))
+        write(line + b"\n")
 
 
 def main() -> int:

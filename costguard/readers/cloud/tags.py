@@ -14,16 +14,16 @@ SHARES = ("kill_threshold",)
 """Settings that a tag may make lower."""
 
 
-def asks(tags: Mapping[str, str], wall: float) -> list[list[object]]:
+def asks(tags: Mapping[str, str], wall: float) -> list[tuple[str, float | None]]:
     """What tags ask for at this date, each with the seconds that are left of it."""
     wanted = _wanted(tags)
-    found: list[list[object]] = []
+    found: list[tuple[str, float | None]] = []
     if wanted.get("costguard", "").lower() in {"off", "false", "no"}:
-        found.append([f"costguard = {wanted['costguard']}", None])
+        found.append((f"costguard = {wanted['costguard']}", None))
     until = wanted.get("costguard-hold", "")
     end = _moment(until)
     if end is not None and end > wall:
-        found.append([f"costguard-hold until {until}", end - wall])
+        found.append((f"costguard-hold until {until}", end - wall))
     return found
 
 

@@ -308,7 +308,7 @@ def test_a_plug_in_that_fails_is_told_in_its_own_words(error: Exception, words: 
     eyes = MetadataWatch(Chosen("broken", Broken(error), Site({}, {}, {})), wait=0.0)  # type: ignore[arg-type] # it gets no further
     eyes.look()
     assert eyes.error == words
-    assert eyes.answer(7, 0.0)["error"] == words
+    assert eyes.answer(7, 0.0).error == words
 
 
 def test_it_loads_no_sdk_and_nothing_heavy(job: dict[str, Any]) -> None:
@@ -324,11 +324,11 @@ def test_it_loads_no_sdk_and_nothing_heavy(job: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("tags", "found"),
     [
-        ({"costguard": "off"}, [["costguard = off", None]]),
-        ({"CostGuard": " OFF "}, [["costguard = OFF", None]]),
+        ({"costguard": "off"}, [("costguard = off", None)]),
+        ({"CostGuard": " OFF "}, [("costguard = OFF", None)]),
         ({"costguard": "on"}, []),
-        ({"costguard-hold": "1970-01-01T00:20:00+00:00"}, [["costguard-hold until 1970-01-01T00:20:00+00:00", 200.0]]),
-        ({"Costguard_Hold": "1970-01-01T00:20:00Z"}, [["costguard-hold until 1970-01-01T00:20:00Z", 200.0]]),
+        ({"costguard-hold": "1970-01-01T00:20:00+00:00"}, [("costguard-hold until 1970-01-01T00:20:00+00:00", 200.0)]),
+        ({"Costguard_Hold": "1970-01-01T00:20:00Z"}, [("costguard-hold until 1970-01-01T00:20:00Z", 200.0)]),
         ({"costguard-hold": "1970-01-01T00:10:00Z"}, []),
         ({"costguard-hold": "1970-01-01T00:20:00"}, []),
         ({"costguard-hold": "tomorrow"}, []),

@@ -21,7 +21,7 @@ from costguard.plans import Plan, PlanFinding, Result
 from costguard.process.command_lines import HEAVY, LIGHT
 from costguard.process.wire import MalformedError, build, from_line, to_line
 from costguard.process.worker import Done
-from costguard.readers.cloud.job import CloudJob
+from costguard.readers.cloud.job import CloudAnswer, CloudJob
 from costguard.readers.host.errand_jobs import ProbeEnd, ProbeJob, RuntimeFound, RuntimeJob
 from costguard.readers.host.job import HostJob
 from costguard.readers.nvml.job import NvmlJob
@@ -32,7 +32,7 @@ KINDS: dict[str, tuple[Any, ...]] = {
     "act": (Context, ActionAnswer, Release),
     "addresses": (JudgeJob, Judged),
     "beat": (BeatJob, Done),
-    "cloud": (CloudJob,),
+    "cloud": (CloudJob, CloudAnswer),
     "configure": (ConfigureJob, Configured),
     "history": (Batch, Done),
     "host": (HostJob,),
