@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from costguard.engine.attempt import ENDS
 from costguard.engine.narrate import ON_DONE, unreached, was_done
 from costguard.engine.state import PERSON
 from costguard.engine.wording import wording_of
 from costguard.engine.words import date_and_second, percent, several
 from costguard.history import UNTOLD_HOLD
 from costguard.history.query import Event
-from costguard.notify.job import DIGEST, FOR_DIGEST, HELD_BACK, IN_DOUBT, SPARED
+from costguard.notify.job import DIGEST, FOR_DIGEST, HELD_BACK, IN_DOUBT, PASSED, SPARED
 from costguard.plans import VERDICT_WORDS
 
 RESULTS = {
@@ -31,6 +32,12 @@ RESULTS = {
     "closed": "the machine was off and came back",
 }
 """How an incident ended, by its code."""
+
+UNDER_WAY = frozenset(("open", "requested", "asked", "accepted"))
+"""Codes of incidents whose end is not known yet."""
+
+TOLD_OF = {**{kind: done for done, kind in ENDS.items()}, "failed": "failed"}
+"""By kind of message: how the incident ended of which it tells."""
 
 
 class IncidentSummary(NamedTuple):
@@ -155,6 +162,9 @@ def _told(result: str, words: str, name: str, facts: Mapping[str, Any]) -> tuple
         return "accepted", ""
     if name == "closed" or (name == "came_back" and facts.get("acted")):
         return "closed", ""
+    if result in UNDER_WAY and (ended := TOLD_OF.get(name)):  # the guard that saw it was killed before it wrote that
+        error = str(facts.get("error") or "")
+        return ended, f"{RESULTS[ended]}: {error}" if error else ""
     return result, words
 
 
@@ -284,7 +294,7 @@ def _text(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 _UNASKED = re.compile(
-    rf"no channel: (?:(?:nobody asked for|takes) (messages of this kind.*)|((?:{SPARED}|nobody is left ).*))"
+    rf"no channel: (?:(?:nobody asked for|takes) (messages of this kind.*)|((?:{SPARED}|{PASSED}|nobody is left ).*))"
 )
 """Who took a message that was sent to nobody, as it stands in the events of this and of earlier versions."""
 

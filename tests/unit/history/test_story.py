@@ -3,7 +3,8 @@
 import pytest
 
 from costguard.history.query import Event
-from costguard.history.story import UNKNOWN_FATE, story, summary
+from costguard.history.story import RESULTS, UNKNOWN_FATE, story, summary
+from costguard.notify.job import PASSED
 
 
 def events(proof: str) -> list[Event]:
@@ -19,6 +20,7 @@ def events(proof: str) -> list[Event]:
         ("no channel: nobody asked for messages of this kind (done, info)", "not sent: nobody asked for messages of this kind (done, info)"),
         ("no channel: takes messages of this kind (done, info)", "not sent: nobody asked for messages of this kind (done, info)"),
         ("no channel: nobody is left to hear it: job 1 has ended", "not sent: nobody is left to hear it: job 1 has ended"),
+        (f"no channel: {PASSED} (acting)", f"not sent: {PASSED} (acting)"),
         ("held back for this hour's digest", "held back for this hour's digest"),
     ],
 )  # fmt: skip
@@ -27,6 +29,30 @@ def test_what_was_sent_to_nobody_was_not_delivered(proof: str, words: str) -> No
     found = events(proof)
     assert story(found)[1].title == f"cancelled {words}"
     assert (summary(found).delivered, summary(found).undelivered) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "words"),
+    [
+        ("done", "", RESULTS["acted"]),
+        ("done", "the command succeeded", f"{RESULTS['acted']}: the command succeeded"),
+        ("would_act", "", RESULTS["would"]),
+        ("cannot", "no right", f"{RESULTS['cannot']}: no right"),
+        ("outcome_unknown", "", RESULTS["unknown"]),
+        ("failed", "HTTP 500", f"{RESULTS['failed']}: HTTP 500"),
+    ],
+)
+def test_an_end_that_its_guard_could_not_write_any_more_is_known_by_its_message(
+    kind: str, error: str, words: str
+) -> None:
+    """The guard and all that it had started were killed as it ended; the next one told it."""
+    warned = Event("x-i1", 1.0, "phase", "i", "m", {"from": "WATCHING", "to": "WARNING"})
+    told = Event("x-i1", 9.0, "told", "i", "m", {"effect": "m2", "name": kind, "facts": {"error": error}})
+    assert summary([warned]).words == RESULTS["open"]
+    assert summary([warned, told]).words == words
+    ended = {"from": "WARNING", "to": "DONE", "done": "cannot", "detail": "no right"}
+    both = [warned, Event("x-i1", 9.0, "phase", "i", "m", ended), told._replace(wall=10.0)]
+    assert summary(both).result == "cannot", "what was written counts more"
 
 
 def test_a_message_of_its_own_that_nobody_asked_for() -> None:
