@@ -306,6 +306,9 @@ def confirm_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
         finish(turn, "acted", event.detail)
     elif status == "failed":
         _next_link(turn, incident, event.detail, event.at)
+    elif status == "refused":  # as it was written down: a guard that ended meanwhile did not hear of it
+        _did_not_stop(turn, incident)
+        _refused(turn, incident, event)
     elif waited < WAIT_SECONDS.get(status, CONFIRM_WITHIN_SECONDS):
         if status == "pending" and not incident.attempt.seen_stopping:
             turn.tell("stopping", "warning", error=event.detail, proof=incident.proof)

@@ -200,6 +200,8 @@ def _latched(turn: Turn, incident: Incident | None) -> None:
     elif _work_ends(turn, incident):
         if failed:
             turn.tell("cancelled", "info", why="work was seen", takes_back="critical")
+        elif incident is not None and ending.done == "acted" and _is_unheard(turn, incident):
+            announce(turn, turn.at, incident.announcement.attempts + 1)  # the last that people heard is that it acts
         turn.watch()
         turn.ending = turn.ending._replace(rounds=0)
     elif turn.at >= ending.retry_at:
@@ -211,6 +213,11 @@ def _latched(turn: Turn, incident: Incident | None) -> None:
         else:
             detail, money = incident.detail if incident else "", turn.cost(turn.at - ending.since)
             turn.tell("reminder", "critical", done=ending.done, error=detail, money=money)
+
+
+def _is_unheard(turn: Turn, incident: Incident) -> bool:
+    """Whether nobody has heard how it ended, and that is to be told again by now."""
+    return bool(incident.announcement.effect) and turn.at >= turn.ending.remind_at
 
 
 def _work_ends(turn: Turn, incident: Incident | None) -> bool:

@@ -195,7 +195,7 @@ class Monitor:
         status = "accepted" if status == "done" and doubted else status
         self.answered[attempt] = status
         self._has_ended(attempt, status, self.at)
-        if status in {"failed", "accepted", "pending"}:
+        if status in {"failed", "refused", "accepted", "pending"}:
             self.stops = [stop for stop in self.stops if stop[1] != attempt]
 
     def _has_ended(self, attempt: str, status: str, at: float) -> None:

@@ -674,6 +674,16 @@ def test_an_end_that_nobody_heard_is_told_again() -> None:
     assert world.kinds().count("failed") == 3
 
 
+def test_what_a_killed_guard_had_done_is_told_by_the_next_one_although_somebody_works() -> None:
+    """The guard dies as it was about to say what was done; its successor sees work at once, and says it all the same."""
+    world = until(World(IDLE._replace(kill_action="command"), 1), "DONE", Go="done")
+    world.restart(1.0)
+    world.tick(BUSY)
+    assert (world.kinds().count("done"), world.phase()) == (2, "WATCHING")
+    world.run(120.0, BUSY)
+    assert world.kinds().count("done") == 2
+
+
 def test_work_in_the_window_unlatches_also_when_it_has_just_ended() -> None:
     """DONE in the first quiet tick after work: the quick path must not sleep over the work that lies in the window."""
     world = World(IDLE._replace(mode="dry-run", arm_duration=30.0), 1)

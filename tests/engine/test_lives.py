@@ -87,6 +87,24 @@ def test_a_crash_between_request_and_answer_asks_first() -> None:
         assert len([1 for _, effect in world.effects if isinstance(effect, Go)]) == count
 
 
+def test_a_refusal_that_a_killed_guard_did_not_hear_of_is_a_veto() -> None:
+    """The record of the attempt says that it was refused: people hear that at once, nothing follows, and it counts as no stop."""
+    world = World(POLICY._replace(fallback=("shutdown",)), 1)
+    world.run(60.0, BUSY)
+    while world.phase() != "ACTING":
+        world.tick(QUIET)
+        if world.phase() != "ACTING":
+            world.settle()
+    world.restart(1.0)
+    world.pending = {key: effect for key, effect in world.pending.items() if not isinstance(effect, Go)}
+    world.settle(Confirm="refused")
+    assert (world.phase(), world.state.core.ending.done) == ("DONE", "cannot")
+    assert world.state.core.ledger.stops == ()
+    world.tick(QUIET)
+    assert [effect.action for _, effect in world.effects if isinstance(effect, Go)] == ["stop"]
+    assert (world.kinds().count("cannot"), world.kinds().count("outcome_unknown")) == (1, 0)
+
+
 def test_armed_stays_armed_over_a_restart_and_not_over_a_boot() -> None:
     """I7: a restart keeps what was seen; a boot starts fresh."""
     world = World(POLICY._replace(unused_after=None), 1)

@@ -52,7 +52,7 @@ ANSWERS: dict[type, tuple[str, ...]] = {
     Check: ("go", "consequences", "another", "refuse", "failed"),
     Prepare: ("saving", "ready", "another", "refuse", "failed"),
     Go: ("accepted", "done", "failed", "refused", "unknown"),
-    Confirm: ("done", "accepted", "pending", "failed", "unknown"),
+    Confirm: ("done", "accepted", "pending", "failed", "refused", "unknown"),
 }
 HEALTHY = {Tell: "delivered", Check: "go", Prepare: "ready", Go: "accepted", Confirm: "accepted"}
 
