@@ -165,8 +165,8 @@ def leave(turn: Turn) -> None:
     incident = turn.core.incident
     if turn.core.phase != WARNING or incident is None:
         return
-    # a try that failed may have reached somebody, too
-    if incident.warned is not None or incident.announcement.attempts:
+    # a try that failed may have reached somebody, too; of the next action people know before its warning
+    if incident.warned is not None or incident.announcement.attempts or incident.link:
         if turn.live:
             turn.tell("unguarded", "warning")
         turn.announcement = turn.announcement._replace(unguarded=True)

@@ -167,3 +167,14 @@ def test_that_nobody_carries_a_countdown_out_is_told_also_where_the_warning_fail
     world.settle(Tell="failed")
     world.send(Leaving(world.now))
     assert world.kinds()[-1] == "unguarded"
+
+
+def test_that_nobody_carries_the_next_action_out_is_told_also_before_its_warning() -> None:
+    """People know that it follows; after a hole they are to be warned of it in full, and were not yet."""
+    world = until(World(IDLE._replace(fallback=("shutdown",)), 1), "CONFIRMING")
+    world.restart(down=300.0)
+    world.tick(QUIET)
+    world.settle(Confirm="failed")
+    assert world.kinds()[-1] == "next_action"
+    world.send(Leaving(world.now))
+    assert world.kinds()[-1] == "unguarded"
