@@ -206,7 +206,9 @@ class Claims:
     def _gpus(self, answer: dict[str, Any]) -> None:
         """Each GPU as the last answer of the reader had it."""
         judge = self._judge
-        looks, keys = judge.sights.looks[-2:], judge.story.machine.keys
+        before = judge.ticks[-3] if len(judge.ticks) > 2 else judge.began
+        last, keys = judge.sights.looks[-4:], judge.story.machine.keys
+        looks = [look for look in last if look.at > before or look in last[-2:]]  # of one tick there may be two
         for gpu in answer["gpus"]:
             number = keys.index(gpu["key"])
             seen = [look.seen[number] for look in looks]

@@ -36,6 +36,9 @@ UNCHECKED = 3600.0
 WRITTEN_WITHIN = 400.0
 """Seconds in which commitments that could not be written are tried again."""
 
+CHILDREN, PENDING, TOLD_WITHIN = 16, 16, 60.0
+"""Children at once; messages of guards before it that one which begins tells again beside them, and seconds for that."""
+
 SPREAD = 600.0
 """Seconds over which a fleet spreads its checks."""
 
@@ -286,7 +289,8 @@ class Dues:
             return False
         if law.lacking or not law.judged or not (judge.arming.surely or law.arm_for is None):
             return False
-        since = max(judge.rest.worked(law), judge.anew, judge.arming.since if law.arm_for is not None else -NEVER)
+        anew = max(judge.anew, judge.graced_at)  # of a sleep the guard may learn late
+        since = max(judge.rest.worked(law), anew, judge.arming.since if law.arm_for is not None else -NEVER)
         return at - since >= law.window * 61 / 60 + law.interval
 
     def deadline_passed(self, now: Instant) -> bool:
@@ -407,7 +411,8 @@ class Dues:
 
     def _leaks(self) -> None:
         host = self._judge.story.host
-        if len(host.children) > 12:
+        told_again = PENDING if self._judge.at - self._judge.guard_at < TOLD_WITHIN else 0
+        if len(host.children) > CHILDREN + told_again:
             self._judge.breaks(f"{len(host.children)} children at once")
         if len(self._judge.story.world.runtime.get("state.json", b"")) > 65536:
             self._judge.breaks("the state file grows without bound")

@@ -52,7 +52,8 @@ class Endings:
         if kind == "done" and facts["action"] in MACHINE:
             if self._once is not None and self._sure and not facts.get("told_again"):
                 self._judge.breaks(f"{facts['action']} is called done on a word that was wrong before")
-            self._since, self._incident = self._judge.at, facts["incident"]
+            asleep = self._judge.drowsy  # the look that sees the sleep ends it: the machine came back
+            self._since, self._incident = None if asleep else self._judge.at, facts["incident"]
         elif kind in TAKES_BACK and self._since is not None and facts.get("incident") == self._incident:
             self.disproved[self._incident] = self._judge.at
             self._since, self._once, self._sure = None, self._judge.at, True

@@ -42,6 +42,11 @@ class Sights:
         """The guard remembers nothing of this boot."""
         self._appeared.clear()
 
+    @property
+    def known(self) -> int:
+        """Of how many GPUs this guard certainly knows."""
+        return len(self.listed & self._appeared)
+
     def add(self, at: float, gpus: Sequence[Sequence[object]]) -> Look:
         """The reader answered."""
         by_key = {gpu[0]: gpu for gpu in gpus}

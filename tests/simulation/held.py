@@ -250,7 +250,9 @@ class Holds:
         longest = self._judge.at + self._judge.law.hold_max
         self.until = {uid: min(until, longest) for uid, until in self.until.items()}
         self._carried, self._looked = holders, None
-        self.perhaps = longest + UNSEEN if lasted > self._judge.off_at else -NEVER
+        # where no date is sure, what was left counts that was written last
+        known = self._judge.off_at if judge.story.world.synced is True else stored
+        self.perhaps = longest + UNSEEN if lasted > known else -NEVER
 
     def begins(self) -> None:
         """Another guard: unless it knows of the first look of this boot, its own carries holds over."""

@@ -172,6 +172,7 @@ class Judge(Watch):
         self.taken: list[tuple[float, float]] = []  # the guard knows for sure from then on, and heeds it until then
         self.noticed_until = -NEVER
         self.shown_at = -NEVER  # the cloud announced anything at all
+        self._soonest = NEVER  # of what is announced, when the first comes; any guard of this boot knows that
         self._noticed: dict[str, float] = {}  # what this guard was told of, and when it comes
         self._shown: dict[str, tuple[float, float]] = {}  # when it was first and last shown to this guard
         # a person's stop
@@ -539,7 +540,7 @@ class Judge(Watch):
         self.begin_again()
         self.carried = self.carried_sure = 0.0
         self.tidings.disturbed()
-        self.steps.disturbed()
+        self.steps.ruled_anew(before)
         self._plans.clear()
         self.arming.again()
         self.dues.ruled_anew()
@@ -609,22 +610,27 @@ class Judge(Watch):
         back = self.at - last > GONE
         self._shown[name] = (self.at if back else first, self.at)
         if name in self._noticed and (back or (not dated and self.at - first <= STANDS)):
-            self.noticed_until = max(self.noticed_until, due + AFTERWARDS)
+            self._expects(due)
         if name in self._noticed and (due >= self._noticed[name] - 60.0):
             return
         if self.at <= self.stalled:  # an answer that it comes to late the guard drops, and asks anew
-            self.noticed_until = max(self.noticed_until, due + AFTERWARDS)
+            self._expects(due)
             return
-        if name in self._noticed and due < min(self._noticed.values()) - 60.0:
+        if name in self._noticed and due < min(self._soonest, *self._noticed.values()) - 60.0:
             self.tidings.owes("notice")  # so much sooner is news
         forgotten = self.noticed_until + 2 * self.law.interval  # by the guard, once it has looked after that
         if due > self.at > forgotten and (self.noticed_until == -NEVER or self.ticks[-1] > forgotten):
             self.tidings.owes("notice")
         self._noticed[name] = due
         self.taken.append((self._heard(), due + HEEDED))
-        self.noticed_until = max(self.noticed_until, due + AFTERWARDS)
+        self._expects(due)
         if self.stage == "warned" and self.reason != "person":
             self.enter("watching")
+
+    def _expects(self, due: float) -> None:
+        """Something is announced for then: with what was, until that is forgotten."""
+        self._soonest = min(due, self._soonest if self.at <= self.noticed_until else NEVER)
+        self.noticed_until = max(self.noticed_until, due + AFTERWARDS)
 
     def _heard(self) -> float:
         """When the guard certainly heeds what it is told now: at once, unless it stands still."""
@@ -771,9 +777,16 @@ class Judge(Watch):
         elif self.stage != "warned" and self._sees_a_hook(law):
             self.stops.clear()  # of a countdown that was taken back: to the guard that is anybody's work
             self.holds.forgive(sure=False)
+        elif self._shows_work(law, before):
+            self.holds.forgive(sure=False)
         if self.rest.loud is not None and at - self.rest.loud >= 60.0 + self.law.interval:
             self.holds.forgive(sure=True)
             self._forget_stops(at - 1.0)
+
+    def _shows_work(self, law: Terms, before: float) -> bool:
+        """Whether an answer since then shows work, however long ago: a reader that begins reaches far back."""
+        looks = [look for look in self.sights.looks[-5:] if look.at > before]
+        return any(one is not None and is_loud(one, law) for look in looks for one in look.seen)
 
     def _sees_a_hook(self, law: Terms) -> bool:
         """Whether the last answer shows the load of the pre-stop hook."""
@@ -892,7 +905,8 @@ class Judge(Watch):
         elif kind == "state_lost" and any(self.at - tried[-1][0] < ASKED_FOR for tried in self.gone.values()):
             self.enter("unsure")  # whether that request is still asked about stands in the commitments
         elif kind in ENDS or (kind == "held" and self.stage == "warned"):
-            self.enter("watching")
+            earlier = facts.get("told_again") and facts.get("incident", self.incident) != self.incident
+            self.enter(self.stage if earlier else "watching")
         elif kind == "preflight_passed" and self.stage == "done":
             recent = [stop for stop in self.tried_stops if self.at - stop < DAY + 60.0]
             self.enter("watching" if self.latched_by_plan and len(recent) < 2 else "unsure")
@@ -976,16 +990,15 @@ class Judge(Watch):
         # of what a sleep has closed nobody waits for the answer: such a request counts as a stop
         if job["job"] in {"act", "confirm"} and outcome["status"] in {"refused", "failed"} and not over:
             self._in_vain.add(job["attempt"])
-        if job["job"] == "act" and outcome["status"] == "refused":
+        if job["job"] in {"act", "confirm"} and outcome["status"] == "refused":
             self._vetoes(job["incident"])
         if job["job"] == "act" and outcome["status"] == "accepted":
             self.tidings.owes("accepted")
             self.accepted = (self.at, job["attempt"])
-        elif job["job"] == "confirm" and self.ruled_at > self._asked_at:
-            return  # a reload lets go of the question, and asks anew
         elif job["job"] != "hook" and outcome["status"] == "done" and self.endings.is_believed(job["action"]):
             self.shown_done.add(job["attempt"])
-            if not over:  # not when the world was asked twice, and answers again
+            let_go = job["job"] == "confirm" and self.ruled_at > self._asked_at  # by a reload or a sleep
+            if not over and not let_go:  # nor when the world was asked twice, and answers again
                 self.tidings.owes("done")
 
     def _vetoes(self, incident: str) -> None:

@@ -91,7 +91,7 @@ class Letters:
         self._near(kind, "wall", facts, now.wall)
         if kind in BEGINS and facts["action"] not in law.actions:  # what is under way may be of another policy
             self._false(kind, "action", facts, law.actions)
-        if "gpus" in facts and kind == "warning" and law.machine and len(facts["gpus"]) < len(judge.sights.listed):
+        if "gpus" in facts and kind == "warning" and law.machine and len(facts["gpus"]) < judge.sights.known:
             self._false(kind, "gpus", facts, law.judged)
 
     def _warning(self, now: Instant, facts: dict[str, Any]) -> None:

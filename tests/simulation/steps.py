@@ -27,6 +27,7 @@ class Steps:
         self._ran: dict[tuple[str, str], float] = {}  # step and incident, and when its program began last
         self._due: dict[tuple[str, str], float] = {}
         self._under: dict[str, dict[str, Any]] = {}  # the configuration under which an incident was first heard of
+        self._before: dict[str, Any] = {}  # the configuration before the last one
         self._perhaps_over = ""  # an incident of which a guard was killed that may just have decided how it ended
 
     def unsaid(self, incident: str) -> None:
@@ -42,6 +43,8 @@ class Steps:
         """The configuration by which this program must run; one that does not breaks a rule."""
         judge = self._judge
         ruled = self._ruled(job["step"], job.get("incident", ""))
+        if job.get("hook", {}) != ruled.get("hooks", {}) and judge.at - judge.ruled_at <= WAITS_ITS_TURN:
+            ruled = self._before  # it has waited for others
         if job["mode"] != "live" and judge.at - judge.ruled_at > WAITS_ITS_TURN:  # else it refuses
             judge.breaks("a dry run runs a hook")
         if job.get("hook", {}) != ruled.get("hooks", {}):
@@ -51,6 +54,11 @@ class Steps:
     def _ruled(self, step: str, incident: str) -> dict[str, Any]:
         ruled: dict[str, Any] = self._judge.story.ruled
         return self._under.get(incident, ruled) if step in TAKES_BACK else ruled
+
+    def ruled_anew(self, before: dict[str, Any]) -> None:
+        """Another configuration."""
+        self._before = before
+        self.disturbed()
 
     def disturbed(self) -> None:
         """The guard may have lost what it had to run."""
@@ -66,7 +74,7 @@ class Steps:
             return
         if kind == "warning" and hooks.get("warning"):
             self._owes("warning", incident)
-        if judge.at - judge.guard_at <= 2 * judge.law.interval:
+        if judge.at - max(judge.guard_at, judge.stalled) <= 2 * judge.law.interval:
             return  # told of what an earlier guard, or boot, has left
         if kind == "cancelled" and judge.stage == "warned" and judge.incident == incident:
             self._due.pop(("warning", incident), None)
