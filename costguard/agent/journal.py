@@ -131,7 +131,7 @@ class Journal:
             self._host.say(f"<3>{message}")
         elif not message and before:
             del self.troubles[subject]
-            unwatched = f"under the new configuration this counts no more: {before}"
+            unwatched = f"no longer watched under the new configuration: {before}"
             self._host.say(f"<5>{unwatched if message == UNWATCHED else recovered(subject)}")
 
     def tell(self, effect: Tell, sentence: Sentence, at: float) -> None:

@@ -165,7 +165,7 @@ def test_a_reload_that_asks_a_reader_no_more_lets_it_beat_again(subject: str) ->
     assert beats
     assert 3000.0 < beats[0] < 3000.0 + 2 * EVERY
     assert not loop.journal.troubles
-    past = [line for line in journal.lines if "under the new configuration this counts no more: " in line]
+    past = [line for line in journal.lines if "no longer watched under the new configuration: " in line]
     assert [line for line in past if "read" in line or "seen" in line], journal.lines
     assert not [line for line in journal.lines if "can be read again" in line or "can be seen again" in line]
 
