@@ -14,7 +14,7 @@ from costguard.engine.wording import wording_of
 from costguard.engine.words import date_and_second, percent, several
 from costguard.history import UNTOLD_HOLD
 from costguard.history.query import Event
-from costguard.notify.job import DIGEST, FOR_DIGEST, HELD_BACK, IN_DOUBT, PASSED, SPARED
+from costguard.notify.job import DIGEST, FOR_DIGEST, HELD_BACK, IN_DOUBT, NOT_SENT, PASSED, SPARED
 from costguard.plans import VERDICT_WORDS
 
 RESULTS = {
@@ -376,8 +376,12 @@ def _outcome(data: Mapping[str, Any], asked: str) -> tuple[str, tuple[str, ...]]
         if status == "delivered":
             over = f" over {proof}" if proof else ""
             lost = f"; failed over {detail}" if detail else ""
-            kept = f"; beyond this machine {FOR_DIGEST}" if _mapping(data, "beside").get(DIGEST) else ""
-            return f"{name} delivered{over}{lost}{kept}", _answered(data)
+            beside = _mapping(data, "beside")
+            kept = f"; beyond this machine {FOR_DIGEST}" if beside.get(DIGEST) else ""
+            left_out = "".join(
+                f"; not sent over {channel}: {why}" for channel, why in _mapping(beside, NOT_SENT).items()
+            )
+            return f"{name} delivered{over}{lost}{kept}{left_out}", _answered(data)
         if _in_doubt(data):
             return f"{name} perhaps delivered: {detail}", ()
         tries = data.get("tries")

@@ -17,6 +17,9 @@ SPARED = "whoever read the start gets the outcome, not each step"
 PASSED = "a later message, which says how it stands, was there before this one"
 """Why a message was sent to no channel: the one that contradicts it was faster."""
 
+NOT_SENT = "not_sent"
+"""Key of ``DeliveryResult.beside``: by channel, why a message that went to others was not sent there."""
+
 
 class Draft(NamedTuple):
     """A message to compose from ``facts`` (`costguard.notify.compose`); with a ``title`` it is sent as it is."""
@@ -221,6 +224,10 @@ class DeliveryResult(NamedTuple):
         """
         asked = any(name in beyond for name in (*self.reached, *self.failed))
         return any(name in beyond for name in self.reached) if asked else bool(self.reached)
+
+    def tells_of(self, channel: str) -> bool:
+        """Whether it says what became of the message on this channel."""
+        return any(channel in found for found in (self.reached, self.failed, self.absent))
 
     def among_those_present(self, kind: str) -> "DeliveryResult":
         """The result without absent channels: they count as failed only if no other channel was tried.

@@ -13,7 +13,17 @@ from costguard.clocks import boot_clock
 from costguard.notify import compose, login
 from costguard.notify.delivery import Delivery, channel_settings, deliver
 from costguard.notify.delivery_record import DeliveryRecord
-from costguard.notify.job import PASSED, SPARED, UNASKED, DeliveryResult, Draft, Overtaking, TellJob, overtaken_drafts
+from costguard.notify.job import (
+    NOT_SENT,
+    PASSED,
+    SPARED,
+    UNASKED,
+    DeliveryResult,
+    Draft,
+    Overtaking,
+    TellJob,
+    overtaken_drafts,
+)
 from costguard.notify.message import Message
 from costguard.notify.overtaken import Overtaken
 from costguard.notify.processes import found_processes
@@ -82,11 +92,12 @@ def tell(job: TellJob, overtaken: Overtaken) -> DeliveryResult:
     )
     told = deliver(delivery, takers.all)._replace(begun=record.begun if _runtime(job) else 0.0)
     record.ended()
-    if not (told.reached or told.failed or told.error) and (
-        why := PASSED if record.passed else record.spared and SPARED
-    ):
+    why = PASSED if record.passed else SPARED if record.spared else ""
+    if why and not (told.reached or told.failed or told.error):
         spared = DeliveryResult({UNASKED: f"{why} ({draft.kind})"}) if takers.asked else _unasked(message)
         return spared._replace(begun=told.begun)
+    if why and (not_sent := [name for name in takers.all if not told.tells_of(name)]):
+        beside = {**beside, NOT_SENT: dict.fromkeys(not_sent, why)}
     told = told.among_those_present(draft.kind)
     if told.arrived(takers.beyond):
         if is_new_summary:

@@ -4,7 +4,7 @@ import pytest
 
 from costguard.history.query import Event
 from costguard.history.story import RESULTS, UNKNOWN_FATE, story, summary
-from costguard.notify.job import PASSED
+from costguard.notify.job import NOT_SENT, PASSED
 
 
 def events(proof: str) -> list[Event]:
@@ -29,6 +29,13 @@ def test_what_was_sent_to_nobody_was_not_delivered(proof: str, words: str) -> No
     found = events(proof)
     assert story(found)[1].title == f"cancelled {words}"
     assert (summary(found).delivered, summary(found).undelivered) == (0, 0)
+
+
+def test_a_channel_that_had_enough_is_named_beside_those_that_took_the_message() -> None:
+    """What became of a message is on record for each channel."""
+    told, fate = events("team: Slack")
+    fate = fate._replace(data={**fate.data, "beside": {NOT_SENT: {"terminal": PASSED}}})
+    assert story([told, fate])[1].title == f"cancelled delivered over team: Slack; not sent over terminal: {PASSED}"
 
 
 @pytest.mark.parametrize(
