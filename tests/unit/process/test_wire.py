@@ -73,6 +73,8 @@ def part(wanted: Any) -> st.SearchStrategy[Any]:
         return st.none() | part(arguments[0])
     if getattr(wanted, "__origin__", None) is tuple and arguments[-1] is Ellipsis:
         return st.lists(part(arguments[0]), max_size=2).map(tuple)
+    if getattr(wanted, "__origin__", None) is tuple:
+        return st.tuples(*map(part, arguments))
     if "Mapping[str, str]" in str(wanted):
         return st.dictionaries(TEXT, TEXT, max_size=2)
     if "Mapping[str, float]" in str(wanted) or "Mapping[str, int]" in str(wanted):
