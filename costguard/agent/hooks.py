@@ -95,8 +95,9 @@ class HookRunner(Part[ActionAnswer]):
         self._config, before = config, self._settings
         live = config["policy"]["mode"] == "live"
         self._settings = (config.get("hooks") or {}) if live else {}
-        for step in before.keys() - self._settings.keys():
-            self._report(f"hooks.{step}", UNWATCHED)
+        for step in STEPS:
+            if before.get(step) and not self._settings.get(step):
+                self._report(f"hooks.{step}", UNWATCHED)
 
     @property
     def kept(self) -> object:

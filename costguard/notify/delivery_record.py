@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from costguard.clocks import boot_clock
-from costguard.notify.job import Draft
+from costguard.notify.job import PASSED, SPARED, Draft
 
 FOLDER = "delivered"
 
@@ -121,8 +121,8 @@ class DeliveryRecord:
         self._path = record_of(runtime, draft) if runtime else ""
         self._draft, self._wanted, self._instead, self._after = draft, wanted, instead, after
         self._soon = _seconds(draft) <= SOON_SECONDS
-        self.passed = False
-        """Whether an address was left out because a later message was there before this one."""
+        self.left_out: dict[tuple[str, int], str] = {}
+        """Why addresses get nothing of this message: they have one that says enough."""
         self.taken: dict[tuple[str, int], Taken] = self._read(self._path, draft.kind) if again else {}
         """The addresses (channel, number) that took an earlier try."""
         first = self.taken.get((FIRST_TRY, BEGUN))
@@ -152,11 +152,12 @@ class DeliveryRecord:
 
     def is_enough(self, name: str, number: int, later: Sequence[Draft]) -> bool:
         """Whether an address gets nothing of this: an earlier message said enough, or one of these ``later`` ones is there already."""
-        if (name, number) in self.spared:
-            return True
-        passed = bool(self._path) and any(self._progress_of(one).is_at((name, number)) for one in later)
-        self.passed = self.passed or passed
-        return passed
+        key = (name, number)
+        if key in self.spared:
+            self.left_out[key] = SPARED
+        elif self._path and any(self._progress_of(one).is_at(key) for one in later):
+            self.left_out[key] = PASSED
+        return key in self.left_out
 
     def await_turn(self, name: str, number: int, since: float) -> None:
         """Wait until the earlier messages have arrived at an address or never will, at most `LONGEST_TURN_SECONDS` for all together.

@@ -92,12 +92,13 @@ def tell(job: TellJob, overtaken: Overtaken) -> DeliveryResult:
     )
     told = deliver(delivery, takers.all)._replace(begun=record.begun if _runtime(job) else 0.0)
     record.ended()
-    why = PASSED if record.passed else SPARED if record.spared else ""
-    if why and not (told.reached or told.failed or told.error):
+    not_sent = {name: why for (name, _), why in record.left_out.items() if not told.tells_of(name)}
+    if not_sent and not (told.reached or told.failed or told.error):
+        why = PASSED if PASSED in not_sent.values() else SPARED
         spared = DeliveryResult({UNASKED: f"{why} ({draft.kind})"}) if takers.asked else _unasked(message)
         return spared._replace(begun=told.begun)
-    if why and (not_sent := [name for name in takers.all if not told.tells_of(name)]):
-        beside = {**beside, NOT_SENT: dict.fromkeys(not_sent, why)}
+    if not_sent:
+        beside = {**beside, NOT_SENT: not_sent}
     told = told.among_those_present(draft.kind)
     if told.arrived(takers.beyond):
         if is_new_summary:

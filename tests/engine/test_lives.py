@@ -67,17 +67,23 @@ def test_a_restart_in_every_phase_acts_at_most_once() -> None:
         assert world.phase() == "DONE"
 
 
+def killed_with_its_request_out(policy: Policy) -> World:
+    """A guard that was killed before it heard what became of its request, and the next one."""
+    world = World(policy, 1)
+    world.run(60.0, BUSY)
+    while world.phase() != "ACTING":
+        world.tick(QUIET)
+        if world.phase() != "ACTING":
+            world.settle()
+    world.restart(1.0)
+    world.pending = {key: effect for key, effect in world.pending.items() if not isinstance(effect, Go)}
+    return world
+
+
 def test_a_crash_between_request_and_answer_asks_first() -> None:
     """I4: after a crash the outcome is unknown: *confirm* is asked; nobody can tell, so it is told and not repeated."""
     for word, phase, count in (("done", "DONE", 1), ("unknown", "DONE", 1), ("failed", "FAILED", 1)):
-        world = World(POLICY, 1)
-        world.run(60.0, BUSY)
-        while world.phase() != "ACTING":
-            world.tick(QUIET)
-            if world.phase() != "ACTING":
-                world.settle()
-        world.restart(1.0)
-        world.pending = {key: effect for key, effect in world.pending.items() if not isinstance(effect, Go)}
+        world = killed_with_its_request_out(POLICY)
         assert world.phase() == "CONFIRMING"
         while world.phase() != phase and world.now < 5000.0:
             world.settle(Confirm=word)
@@ -89,14 +95,7 @@ def test_a_crash_between_request_and_answer_asks_first() -> None:
 
 def test_a_refusal_that_a_killed_guard_did_not_hear_of_is_a_veto() -> None:
     """The record of the attempt says that it was refused: people hear that at once, nothing follows, and it counts as no stop."""
-    world = World(POLICY._replace(fallback=("shutdown",)), 1)
-    world.run(60.0, BUSY)
-    while world.phase() != "ACTING":
-        world.tick(QUIET)
-        if world.phase() != "ACTING":
-            world.settle()
-    world.restart(1.0)
-    world.pending = {key: effect for key, effect in world.pending.items() if not isinstance(effect, Go)}
+    world = killed_with_its_request_out(POLICY._replace(fallback=("shutdown",)))
     world.settle(Confirm="refused")
     assert (world.phase(), world.state.core.ending.done) == ("DONE", "cannot")
     assert world.state.core.ledger.stops == ()

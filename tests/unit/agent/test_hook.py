@@ -201,6 +201,20 @@ def test_a_step_that_fails_is_said_and_changes_nothing(word: str) -> None:
     assert any("accepted" in line for line in journal.lines), "it acts all the same"
 
 
+@pytest.mark.parametrize("off", ["", "post_boot", "mode"])
+def test_the_trouble_of_a_step_that_a_reload_takes_away_is_over(off: str) -> None:
+    """Nobody would ever say that it works again; the configuration has all steps at all times, without a program where none is named."""
+    host = SimHost(Machine(gpus=1, script=[Phase(9**9, 0.9)]), seed=4, until=900.0, faults=Broken("fail"))
+    hooks: dict[str, Any] = {**STEPS, "timeout": 30.0, "user": ""}
+    began = {**effective(mode="live"), "hooks": hooks}
+    taken_away = {**hooks, "post_boot": []} if off == "post_boot" else {**hooks, "timeout": 40.0}
+    host.world.configuration = {**effective(mode="dry-run" if off == "mode" else "live"), "hooks": taken_away}
+    host.world.at(600.0, lambda: host.signal("HUP"))
+    loop = Loop(host, began, host.start())
+    loop.run()
+    assert ("hooks.post_boot" in loop.journal.troubles) is not bool(off)
+
+
 @pytest.mark.parametrize(("word", "times"), [("die", 2), ("garbage", 2), ("fail", 1), ("hang", 1)])
 def test_what_takes_back_a_drain_runs_once_more_where_its_process_was_lost(word: str, times: int) -> None:
     """Killed for want of memory, say: nobody knows how far it came. No other step does, and none for ever."""
