@@ -294,10 +294,20 @@ def _heard_of(turn: Turn, incident: Incident, event: Outcome) -> None:
     turn.announcement = turn.announcement._replace(effect="", exhausted=not delivered, reached=reached)
 
 
+def _awaited(earlier: Interruption, event: Notice) -> float:
+    """The moment that people wait for since an earlier notice; never, when all of them are past.
+
+    A notice without a date is repeated while it stands: what people were told of the first one holds.
+    """
+    moments = (earlier.soonest, earlier.due or NEVER)
+    return earlier.soonest if not event.dated else min((at for at in moments if at > event.at), default=NEVER)
+
+
 def notice(turn: Turn, event: Notice) -> None:
     """The cloud will end or interrupt the machine: tell people at once, and let no stop of our own race with it.
 
-    A second notice is told only if it is worse: an end instead of an interruption, or much sooner.
+    A second notice is told only if it is worse: an end instead of an interruption, or much sooner than what people
+    still wait for.
     """
     earlier, incident = turn.notice, turn.core.incident
     if earlier.due is None:
@@ -305,9 +315,10 @@ def notice(turn: Turn, event: Notice) -> None:
     else:
         off = event.kind in SWITCHES_OFF
         worse = off and earlier.kind not in SWITCHES_OFF
-        news = worse or event.due <= earlier.soonest - SOONER_SECONDS
+        awaited = _awaited(earlier, event)
+        news = worse or event.due <= awaited - SOONER_SECONDS
         kind = event.kind if off else earlier.kind
-        notice = Interruption(max(earlier.due, event.due), min(earlier.soonest, event.due), kind)
+        notice = Interruption(max(earlier.due, event.due), min(awaited, event.due), kind)
     turn.notice = notice
     if turn.core.phase == WARNING and incident is not None and not incident.by_person:
         back_to_watching(turn, event.words)

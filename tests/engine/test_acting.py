@@ -997,7 +997,7 @@ def test_a_pause_before_the_end_does_not_open_the_way_for_an_own_stop() -> None:
     world.run(1400.0, QUIET)
     assert not gos(world)
     world.send(Notice(world.now, world.now + 60.0, "taken", "stop"))
-    assert world.kinds().count("notice") == 2, "that it ends was told"
+    assert world.kinds().count("notice") == 3, "that it ends was told, for a moment that is past"
     world.run(2000.0, QUIET)
     assert gos(world), "what did not come true is forgotten"
 
@@ -1021,6 +1021,25 @@ def test_an_end_after_a_pause_is_news() -> None:
     ]
     assert told == ["freeze", "terminate", "stop"]
     assert len([effect for _, effect in world.effects if isinstance(effect, Save)]) == 3
+
+
+def test_a_notice_after_one_that_did_not_come_true_is_news() -> None:
+    """What people wait for is compared, not what is past; a notice without a date is repeated while it stands, and told once."""
+    world = World(IDLE, 1)
+    world.tick(BUSY)
+    world.send(Notice(world.now, world.now + 100.0, "at noon", "stop"))
+    world.send(Notice(world.now, world.now + 700.0, "at ten past", "stop"))
+    world.run(200.0, BUSY)
+    world.send(Notice(world.now, world.now + 500.0, "at ten past", "stop"))
+    assert world.kinds().count("notice") == 1, "people wait for that one"
+    world.send(Notice(world.now, world.now + 300.0, "at five past", "stop"))
+    assert world.kinds().count("notice") == 2, "sooner than what they wait for"
+    world.run(520.0, BUSY)
+    world.send(Notice(world.now, world.now + 30.0, "now", "stop", dated=False))
+    assert world.kinds().count("notice") == 2, "the one without a date still stands"
+    world.run(60.0, BUSY)
+    world.send(Notice(world.now, world.now + 400.0, "at twenty past", "stop"))
+    assert world.kinds().count("notice") == 3, "all others are past"
 
 
 def test_a_machine_that_stops_is_not_checked_again() -> None:
