@@ -55,14 +55,14 @@ def outline(levels: Levels, rules: Rules, look: float) -> Outline | None:
     if any(UNKNOWN in found.levels for found in columns) or levels.reach > rules.gap:
         return None
     busy = levels.busy(rules, tuple(range(len(columns))))
-    sketch = _Sketch(levels, rules, look, busy)
+    sketch = _Sketch(levels, rules, look, busy, [found.levels for found in columns])
     return Outline(tuple(sketch.marks), busy) if sketch.draw() else None
 
 
 class _Sketch:
     """One policy on one trace. Times are seconds since the first sample, as the engine has them."""
 
-    def __init__(self, levels: Levels, rules: Rules, look: float, busy: LevelSignal) -> None:
+    def __init__(self, levels: Levels, rules: Rules, look: float, busy: LevelSignal, gpus: list[bytes]) -> None:
         policy = rules.policy
         self.marks: list[Mark] = []
         self._levels = levels
@@ -70,7 +70,7 @@ class _Sketch:
         self._look_seconds = look
         self._times = levels.times
         self._start = levels.times[0]
-        self._gpus = [found.levels for found in levels.gpus(rules)]
+        self._gpus = gpus
         self._busy = busy
         self._holes = levels.holes(rules.gap)
         self._anew = frozenset((0, *self._holes))  # samples at which every window begins anew
@@ -100,11 +100,12 @@ class _Sketch:
     def draw(self) -> bool:
         """Go through the whole trace; False when the engine must."""
         arming = self._arming()
-        edges = [0, *self._levels.any_change(self._rules), len(self._times)]
+        single = len(self._gpus) == 1  # of several, what each of them did would have to be found again
+        changes = self._busy.changes if single else self._levels.any_change(self._rules)
+        edges = [0, *changes, len(self._times)]
         if self._holes or arming is not None:
             edges = sorted({*edges, *self._holes, *([] if arming is None else [arming])})
         passed = 0  # blocks that were passed over just now
-        single = len(self._gpus) == 1  # of several, what each of them did would have to be found again
         busy = self._busy.levels
         for place in range(len(edges) - 1):
             first, end = edges[place], edges[place + 1]
@@ -325,4 +326,7 @@ class _Sketch:
     def _worked(self, at: float) -> bool:
         """Whether more work than is tolerated lies in the window, after the stop, which ends a latch."""
         tracks = self._tracks if self._shadow is None else [*self._tracks, self._shadow]
-        return any(busy_seconds(track, self._window, at, self._closed) > self._tolerance for track in tracks)
+        for track in tracks:  # noqa: SIM110 - many looks follow a stop, and `any` takes twice as long
+            if busy_seconds(track, self._window, at, self._closed) > self._tolerance:
+                return True
+        return False

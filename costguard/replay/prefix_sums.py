@@ -25,11 +25,9 @@ class StateTimes(NamedTuple):
         """The idle seconds up to a tick, with those that it stands for."""
         i = bisect_right(self.edges, tick) - 1
         edge = self.edges[i]
-        return self.before[i] + (self._between(edge, tick) if self.machine[edge] == IDLE else 0.0)
-
-    def _between(self, edge: int, tick: int) -> float:
-        """The seconds for which the ticks from an edge on stand."""
-        return _between(self.times, self.holes, self.lost, edge, tick)
+        if self.machine[edge] != IDLE:
+            return self.before[i]
+        return self.before[i] + _between(self.times, self.holes, self.lost, edge, tick)
 
 
 def state_times(machine: bytes, changes: Sequence[int], times: "array[float]", holes: Sequence[int]) -> StateTimes:
@@ -53,5 +51,5 @@ def state_times(machine: bytes, changes: Sequence[int], times: "array[float]", h
 
 
 def _between(times: "array[float]", holes: Sequence[int], lost: Sequence[float], edge: int, tick: int) -> float:
-    whole = times[tick] - times[max(0, edge - 1)]
+    whole = times[tick] - times[edge - 1 if edge else 0]
     return whole - lost[bisect_right(holes, tick)] + lost[bisect_right(holes, edge - 1)] if holes else whole

@@ -113,11 +113,11 @@ def _count(found: StateTimes, decisions: "Sequence[TimelineEntry | Mark]", limit
     """``limit``: of each stop at most so many seconds count as money."""
     times = found.times
     all_idle, whole = found.idle(len(times) - 1), times[-1] - times[0]
+    kinds = [decision.kind for decision in decisions]
     stops = [_stop(found, decision) for decision in decisions if decision.kind == "stop"]
     clean = [stop.recovered for stop in stops if stop.back is None]
     torn = [stop.recovered for stop in stops if stop.back is not None]
-    within = sum([stop.within_hour for stop in stops])
-    kinds = [decision.kind for decision in decisions]
+    recovered_clean, recovered_torn = sum(clean), sum(torn)
     doubts = [decision for decision in decisions if decision.in_doubt]
     back = [(date, doubt.wall) for doubt in doubts if (date := _work_after(found, doubt.tick)) is not None]
     summary = ReplaySummary(
@@ -130,15 +130,15 @@ def _count(found: StateTimes, decisions: "Sequence[TimelineEntry | Mark]", limit
         warnings=kinds.count("warning"),
         cancelled=kinds.count("cancelled"),
         stops=len(stops),
-        back_within_hour=within,
+        back_within_hour=sum([stop.within_hour for stop in stops]),
         unseen_within_hour=sum([not stop.seen for stop in stops]),
         back_ever=len(torn),
         in_doubt=len(doubts),
         in_doubt_within_hour=sum([date - wall <= HOUR for date, wall in back]),
         in_doubt_ever=len(back),
-        recovered=(sum(clean) + sum(torn)) / HOUR,
-        recovered_clean=sum(clean) / HOUR,
-        recovered_interrupted=sum(torn) / HOUR,
+        recovered=(recovered_clean + recovered_torn) / HOUR,
+        recovered_clean=recovered_clean / HOUR,
+        recovered_interrupted=recovered_torn / HOUR,
         counted_clean=_counted(clean, limit) / HOUR,
         counted_interrupted=_counted(torn, limit) / HOUR,
     )
