@@ -5,7 +5,6 @@ from typing import Any
 
 from costguard.readers.host.processes import Process, Processes
 from costguard.readers.host.round_robin import round_robin
-from costguard.readers.host.text import PAGE_BYTES, read
 
 PYTHONS = ("python", "pt_main_thread")
 """How the names of Python processes begin: PyTorch renames the process that loads it."""
@@ -24,13 +23,12 @@ class Recognised:
 
     def __init__(
         self,
-        proc: str,
         may: Callable[[Process, Processes], bool],
         judge: Callable[[list[bytes]], Any],
         programs: tuple[str, ...],
         sign: bytes = b"",
     ) -> None:
-        self._proc, self._may, self._judge = proc, may, judge
+        self._may, self._judge = may, judge
         self._programs, self._sign = programs, sign
         self._edition: int | None = None  # of no look yet
         self._waiting: list[Process] = []
@@ -55,18 +53,18 @@ class Recognised:
             now, self._waiting = self._waiting[:READS], self._waiting[READS:]
             for process in again:
                 if processes.get(process.pid) is process:
-                    self._read(process)
+                    self._read(process, processes)
             for process in now:
                 if processes.get(process.pid) is process:
-                    empty = self._read(process)
+                    empty = self._read(process, processes)
                     if empty or process.name.startswith(self._programs):
                         self._again.append(process)
         return list(self._found.values())
 
-    def _read(self, process: Process) -> bool:
+    def _read(self, process: Process, processes: Processes) -> bool:
         """Judge the arguments of one process; true if it has none, as in the moment in which it becomes another program."""
         try:
-            words = read(f"{self._proc}/{process.pid}/cmdline", PAGE_BYTES)
+            words = processes.arguments(process)
             what = self._judge(words.split(b"\0")) if self._sign in words else None
         except (FileNotFoundError, ProcessLookupError, PermissionError):  # it has ended, or is not for this user
             return False

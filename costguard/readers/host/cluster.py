@@ -19,7 +19,7 @@ from costguard.readers.host.processes import NAME_LENGTH, Process, Processes
 from costguard.readers.host.rates import Level
 from costguard.readers.host.round_robin import round_robin
 from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight
-from costguard.readers.host.text import PAGE_BYTES, duration, printable, read
+from costguard.readers.host.text import duration, printable
 from costguard.readers.host.users import Users
 
 LAUNCHERS = frozenset((
@@ -122,7 +122,7 @@ class Cluster:
         for process in processes.changed(self._edition):
             if process.name in DAEMONS:
                 self._judge(process)
-            if process.name in LAUNCHERS or (process.name.startswith(PYTHONS) and self._launches(process)):
+            if process.name in LAUNCHERS or (process.name.startswith(PYTHONS) and self._launches(process, processes)):
                 self._launchers[process.pid] = process
         self._daemons = [one for one in self._daemons if processes.get(one[0].pid) is one[0]]
         self._launchers = {pid: one for pid, one in self._launchers.items() if processes.get(pid) is one}
@@ -134,10 +134,10 @@ class Cluster:
         if node is not None and node.counts:
             self._daemons.append((process, node.engine))
 
-    def _launches(self, process: Process) -> bool:
+    def _launches(self, process: Process, processes: Processes) -> bool:
         """Whether a Python runs a launcher."""
         try:
-            words = read(f"{self._proc}/{process.pid}/cmdline", PAGE_BYTES).split(b"\0")[:ARGUMENTS]
+            words = processes.arguments(process).split(b"\0")[:ARGUMENTS]
         except OSError:
             return False
         names = {word.rpartition(b"/")[2].decode(errors="replace") for word in words}

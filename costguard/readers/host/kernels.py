@@ -35,7 +35,7 @@ class Kernels:
 
     def __init__(self, proc: str) -> None:
         self._proc = proc
-        self._recognised = Recognised(proc, _may_be_kernel, connection_file, PROGRAMS, _SIGN)
+        self._recognised = Recognised(_may_be_kernel, connection_file, PROGRAMS, _SIGN)
 
     @property
     def settled(self) -> bool:

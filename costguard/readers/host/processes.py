@@ -30,6 +30,9 @@ by the next look."""
 STAYED_READ = 256
 """The same for processes that the previous listing had already, which are there to stay."""
 
+ARGUMENTS_KEPT = 64
+"""Processes whose arguments are kept until the end of a look; those of a crowd would be megabytes."""
+
 READ_AGAIN = 2
 """Looks in a row at which a new process is read again."""
 
@@ -83,6 +86,7 @@ class Processes:
         self._load = FirstReadable(f"{place.proc}/loadavg", limit=PAGE_BYTES)
         self._last: int | None = None  # the last number given out, if known
         self._last_text = b""  # the same as text
+        self._arguments: dict[int, bytes] = {}  # by process number, in this look
         self._tried: int | None = None  # the last number that was tried twice
         self._numbered = True  # whether /proc has the process numbers of this process's own namespace
         self._list_at = 0.0  # on the boot clock
@@ -95,7 +99,9 @@ class Processes:
     def look(self, now: float) -> None:
         """Forget what has ended and read what is new. ``now``: on the boot clock."""
         self._changed, self._edition_before = [], self.edition
-        if self._is_same(now):
+        self.forget_arguments()
+        last_text = self._given_out()
+        if self._is_same(now, last_text):
             return
         if self._blind:  # try again what could not be read, with a listing
             self._blind, self._list_at = "", 0.0
@@ -104,7 +110,7 @@ class Processes:
             self._take(pid)
             if pid not in self._found or self._young[pid] <= 0:
                 del self._young[pid]
-        numbers = self._numbers()
+        numbers = self._numbers(last_text)
         new = None if numbers is None or now >= self._list_at else self._there(numbers)
         if new is None:
             self._list_at = now + LIST_SECONDS
@@ -119,17 +125,24 @@ class Processes:
         if self._blind:
             self.unknown = f"{self._proc} cannot be read ({self._blind})"
 
-    def _is_same(self, now: float) -> bool:
+    def _is_same(self, now: float, last_text: bytes) -> bool:
         """Whether there is nothing to do: no number was given out, no process is young, and neither a listing nor a turn is due."""
         if self._young or self._blind or now >= self._list_at or now >= (self._turn_at or 0.0):
             return False
-        if self._last is None or self._last != self._tried:
-            return False
-        try:
-            table = self._load.read()
-        except OSError:
-            return False
-        return table[table.rfind(b" ") :] == self._last_text
+        return self._last is not None and self._last == self._tried and last_text == self._last_text
+
+    def arguments(self, process: Process) -> bytes:
+        """The beginning of its arguments, read once in a look, whoever asks. Raises OSError."""
+        found = self._arguments.get(process.pid)
+        if found is None:
+            found = read(f"{self._proc}/{process.pid}/cmdline", PAGE_BYTES)
+            if len(self._arguments) < ARGUMENTS_KEPT:
+                self._arguments[process.pid] = found
+        return found
+
+    def forget_arguments(self) -> None:
+        """Keep none: they may hold secrets."""
+        self._arguments = {}
 
     def all(self) -> Iterable[Process]:
         """Every process that could be read."""
@@ -175,9 +188,9 @@ class Processes:
         for _ in range(min(IN_TURN, len(self._turn))):
             self._take(self._turn.pop())
 
-    def _numbers(self) -> Iterable[int] | None:
+    def _numbers(self, last_text: bytes) -> Iterable[int] | None:
         """The numbers given out since the last look and a few before; None if unknown or too many."""
-        before, self._last = self._last, self._last_number()
+        before, self._last, self._last_text = self._last, _number(last_text), last_text
         if before is None or self._last is None or not 0 <= self._last - before <= max(NUMBERS_TRIED, len(self._found)):
             self._tried = None
             return None
@@ -191,16 +204,15 @@ class Processes:
         found = [pid for pid in numbers if pid not in self._found and os.access(f"{self._proc}/{pid}", os.F_OK)]
         return found if len(found) <= NUMBERS_TRIED else None
 
-    def _last_number(self) -> int | None:
-        """The last number given to a process or thread; None if /proc belongs to another namespace of process numbers."""
+    def _given_out(self) -> bytes:
+        """The last number given to a process or thread; empty if /proc belongs to another namespace of process numbers."""
         if not self._numbered:
-            return None
+            return b""
         try:
             table = self._load.read()
-            self._last_text = table[table.rfind(b" ") :]
-            return int(self._last_text)
-        except (OSError, ValueError, IndexError):
-            return None
+        except OSError:
+            return b""
+        return table[table.rfind(b" ") :]
 
     def _list(self) -> None:
         """List /proc, and read what is new in it."""
@@ -306,6 +318,13 @@ class Processes:
             return None  # it has ended meanwhile
         except (ValueError, IndexError):
             return None
+
+
+def _number(text: bytes) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
 
 
 def runs_still(proc: str, process: Process) -> bool:

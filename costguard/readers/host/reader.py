@@ -87,6 +87,7 @@ class ActiveSenses:
                 changed |= self._look_with(name, moment)
         for name, why in self._unusable.items():
             changed |= self._take(name, Sight(unknown=why))
+        self._processes.forget_arguments()
         return changed
 
     def _look_with(self, name: str, moment: Moment) -> bool:

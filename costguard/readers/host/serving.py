@@ -66,7 +66,7 @@ class Serving:
         self._quiet_for = float(settings["quiet_for"])
         self.usual_ports: tuple[int, ...] = USUAL_PORTS
         self._users = Users(place)
-        self._recognised = Recognised(place.proc, _may_be_server, _server, PROGRAMS)
+        self._recognised = Recognised(_may_be_server, _server, PROGRAMS)
         self._holders = _Holders(place)
         self._servers: list[Process] = []  # the recognised ones
         self._list_at = 0.0

@@ -16,7 +16,7 @@ def test_arguments_that_cannot_be_read_for_want_of_files_are_read_later(tmp_path
     tree.process(300, "python3")
     tree.write("proc/300/cmdline", "python3\0-m\0ipykernel\0")
     tree.pass_by()
-    recognised = Recognised(tree.place.proc, lambda process, _: process.pid == 300, lambda words: words[2], ("python",))
+    recognised = Recognised(lambda process, _: process.pid == 300, lambda words: words[2], ("python",))
     for _ in range(3):
         with starved():
             assert recognised.look(tree.processes) == []
@@ -40,11 +40,10 @@ def test_who_may_become_another_program_of_its_name_is_read_again(
     tree.process(300, name)
     tree.write("proc/300/cmdline", before)
     tree.pass_by()
-    recognised = Recognised(
-        tree.place.proc, lambda process, _: process.pid == 300, lambda words: words[1], ("python",), b"kernel"
-    )
+    recognised = Recognised(lambda process, _: process.pid == 300, lambda words: words[1], ("python",), b"kernel")
     assert recognised.look(tree.processes) == []
     tree.write("proc/300/cmdline", f"{name}\0k\0kernel\0")
+    tree.processes.forget_arguments()
     assert [what for _, what in recognised.look(tree.processes)] == found
     assert recognised.settled
 
@@ -58,7 +57,22 @@ def test_a_crowd_hides_no_other_user(tmp_path: Path) -> None:
         tree.write(f"proc/{pid}/cmdline", "python3\0-m\0ipykernel\0")
     os.chown(tree.proc / "3000", 4711, 4711)
     tree.pass_by()
-    recognised = Recognised(
-        tree.place.proc, lambda process, _: process.name == "python3", lambda words: words[2], ("python",)
-    )
+    recognised = Recognised(lambda process, _: process.name == "python3", lambda words: words[2], ("python",))
     assert 3000 in [process.pid for process, _ in recognised.look(tree.processes)]
+
+
+def test_arguments_are_read_once_in_a_look_and_not_kept(tmp_path: Path) -> None:
+    """Three senses ask for those of each new Python; and they may hold a password."""
+    tree = Tree(tmp_path)
+    tree.process(300, "python3")
+    tree.write("proc/300/cmdline", "python3\0--password=hunter2\0")
+    tree.pass_by()
+    process = tree.processes.get(300)
+    assert process is not None
+    assert b"hunter2" in tree.processes.arguments(process)
+    tree.write("proc/300/cmdline", "python3\0-m\0ipykernel\0")
+    assert b"hunter2" in tree.processes.arguments(process), "in the same look nothing is read again"
+    tree.processes.forget_arguments()
+    assert tree.processes.arguments(process) == b"python3\0-m\0ipykernel\0"
+    tree.pass_by()
+    assert b"hunter2" not in tree.processes.arguments(process)
