@@ -140,7 +140,7 @@ def _granted(report: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def described(report: dict[str, Any], asked: float, words: str = "") -> list[str]:
-    """Who, until when, and what it means for work and bill; ``words``: the agent's answer, for its report is as old as its last look."""
+    """Who, until when, and what it means for work and bill; ``words``: the agent's answer."""
     from costguard.cli.render import clean, moment
     from costguard.engine.people import EARLIER_LASTS
     from costguard.engine.wording import wording_of
@@ -149,8 +149,9 @@ def described(report: dict[str, Any], asked: float, words: str = "") -> list[str
     hold = _granted(report)
     if hold is None or hold["until"] is None:
         return ["held"]
-    length = hold["until"] - report["time"]
-    lines = [f"Held by {clean(hold['owner'])} until {moment(hold['until'], report['time'], exact=True)}."]
+    now = report["agent"]["now"]  # the report itself is as old as the last look
+    length = hold["until"] - now
+    lines = [f"Held by {clean(hold['owner'])} until {moment(hold['until'], now, exact=True)}."]
     if length < asked - 60.0:
         limits = "hold.max, hold.per_user and hold.total"
         lines.append(f"You asked for {duration(asked)}; the configuration allows {duration(length)} now ({limits}).")
@@ -158,12 +159,15 @@ def described(report: dict[str, Any], asked: float, words: str = "") -> list[str
         lines.append(f"Your earlier hold lasts longer than the {duration(asked)} you asked for, so it counts.")
     last = max(report["holds"], key=lambda held: held["until"] or 0.0)
     if last["until"] > hold["until"] + 1.0:
-        lines.append(f"The hold of {clean(last['owner'])} lasts longer, until {moment(last['until'], report['time'])}.")
+        lines.append(f"The hold of {clean(last['owner'])} lasts longer, until {moment(last['until'], now)}.")
         hold = last
     if report["mode"] == "live":
         wording = wording_of(report["action"], in_task=bool(report["agent"].get("task")))
         lines.append(f"{wording.no.capitalize()} before then, {wording.guarded.still}.")
     else:
         lines.append("The agent is in dry run: it does nothing anyway.")
-    lines.append("Then the rules apply again, and a warning comes first. To end the hold early: `costguard release`.")
+    then = "the rules apply again, and a warning comes first"
+    if report.get("admin_hold"):
+        then = f"the administrator still holds this machine: {clean(report['admin_hold'])}"
+    lines.append(f"Then {then}. To end the hold early: `costguard release`.")
     return lines

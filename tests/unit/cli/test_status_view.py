@@ -332,6 +332,22 @@ def test_the_only_hold_of_a_user_is_no_earlier_one() -> None:
     assert "earlier" not in str(described(report(holds=mine), 3600.0, "held for 1h"))
 
 
+def test_a_hold_is_said_from_now_on() -> None:
+    """Not from the last look on: a hold of 6 s was answered with "in 8s"."""
+    mine = [{"owner": "me", "reason": "", "until": NOW + 15.0, "uid": os.geteuid()}]
+    agent = {**report()["agent"], "now": NOW + 9.0}
+    assert "(in 6s)" in described(report(holds=mine, agent=agent), 6.0)[0]
+
+
+def test_a_hold_under_the_administrators_own_ends_nothing() -> None:
+    """What follows it is no rule of the owner's."""
+    mine = [{"owner": "me", "reason": "", "until": NOW + 3600.0, "uid": os.geteuid()}]
+    assert "rules apply again" in described(report(holds=mine, admin_hold=""), 3600.0)[-1]
+    last = described(report(holds=mine, admin_hold="an audit\x1b[2J"), 3600.0)[-1]
+    assert last.startswith("Then the administrator still holds this machine: an audit")
+    assert "\x1b" not in last
+
+
 def test_a_hold_of_seconds_is_shown_to_the_second() -> None:
     """Of 20 s the minute says nothing."""
     mine = [{"owner": "me", "reason": "", "until": NOW + 20.0, "uid": os.geteuid()}]
