@@ -88,7 +88,7 @@ def _story_of(message: Draft) -> str:
     return str(message.facts.get("incident") or message.facts.get("overtakes") or "")
 
 
-def _was_asked(name: str, answer: DeliveryResult) -> bool:
+def _was_tried(name: str, answer: DeliveryResult) -> bool:
     """Whether a channel that did not take a message was tried at all: one that wants to be left alone was perhaps not, which costs it no try."""
     return name in answer.answered or name not in answer.waits
 
@@ -153,16 +153,16 @@ class Redelivery:
             self._say(f"not delivered: {'; '.join(f'{name}: {answer.failed[name]}' for name in lost)}", job)
         if not lost or self._is_minor(job) or not self._holds(job):
             return
-        asked = [name for name in lost if _was_asked(name, answer)]
-        if asked and tries >= self.attempts:
-            over = f"given up after {several(tries, 'try', 'tries')}: {answer.failed[asked[0]]}"
-            self._say(f"{', '.join(asked)}: {over}", job)
-            lost = tuple([name for name in lost if name not in asked])
+        tried = [name for name in lost if _was_tried(name, answer)]
+        if tried and tries >= self.attempts:
+            over = f"given up after {several(tries, 'try', 'tries')}: {answer.failed[tried[0]]}"
+            self._say(f"{', '.join(tried)}: {over}", job)
+            lost = tuple([name for name in lost if name not in tried])
         pause = min(PAUSE_SECONDS * 2.0 ** (tries - 1), PAUSE_LONGEST_SECONDS)
         by_pause: dict[tuple[float, int], list[str]] = {}  # who asked for a longer one holds up nobody else
         for name in lost:
             wait, made = (
-                (max(pause, answer.waits.get(name, 0.0)), tries) if name in asked else (answer.waits[name], tries - 1)
+                (max(pause, answer.waits.get(name, 0.0)), tries) if name in tried else (answer.waits[name], tries - 1)
             )
             by_pause.setdefault((wait, made), []).append(name)
         for (longer, made), names in sorted(by_pause.items()):
@@ -284,7 +284,7 @@ class Redelivery:
             self.retry(sent.job, answer, now, sent.tries + 1, written=sent.written)
 
     def _keep(self, sent: Pending, answer: DeliveryResult) -> None:
-        if self._record is not None and (answer.reached or any(_was_asked(name, answer) for name in answer.failed)):
+        if self._record is not None and (answer.reached or any(_was_tried(name, answer) for name in answer.failed)):
             self._record(sent.job.message, answer, sent.tries + 1)
 
     def _let_go(self, waiting: Pending, why: str) -> None:

@@ -17,7 +17,7 @@ from costguard.history import UNTOLD_HOLD
 from costguard.history.keepers import Keeper
 from costguard.history.query import Day, Event, GpuSpan
 from costguard.history.savings import Off
-from costguard.history.story import Entry, IncidentSummary, delivery, fates, lost_rows, message, untold_hold
+from costguard.history.story import Entry, IncidentSummary, deliveries, delivery, lost_rows, message, untold_hold
 from costguard.money import Rate
 
 TITLES = {reason.name: reason.title for reason in REASONS}
@@ -155,7 +155,7 @@ def _keepers(kept: Sequence[Keeper]) -> Table:
 def _messages(events: Sequence[Event]) -> Iterator[RenderableType]:
     """The last messages with whom each reached, as with those of an incident; a summary, which nothing else tells, by that alone."""
     table = _table(fixed=1)
-    ends = fates(events)
+    ends = deliveries(events)
     told = {event.data.get("effect") for event in events if event.kind == "told"}
     rows = [
         event for event in events if event.kind not in {"outcome", "delivery"} or event.data.get("effect") not in told

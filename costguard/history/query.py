@@ -40,7 +40,7 @@ class Event(NamedTuple):
         return cls(incident, wall, kind, instance, machine, data if isinstance(data, dict) else {})
 
     @property
-    def told(self) -> str:
+    def message_kind(self) -> str:
         """The kind of message, where this is one."""
         return str(self.data.get("name")) if self.kind == "told" else ""
 

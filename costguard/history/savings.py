@@ -59,7 +59,7 @@ def _stops(events: Iterable[Event]) -> Iterator[_Stop]:
     for event in events:
         facts = event.facts
         stopped, started, saved = (number(facts.get(name)) for name in ("stopped_wall", "started_wall", "saved"))
-        if event.told != "closed" or stopped is None or started is None or not stopped < started:
+        if event.message_kind != "closed" or stopped is None or started is None or not stopped < started:
             continue
         price = rate(facts.get("price_per_hour"), facts.get("currency"), {})
         paid = started if saved is None or price is None else min(started, stopped + saved / price.cost(1.0))

@@ -166,30 +166,30 @@ def _insert(database: sqlite3.Connection, batch: Batch) -> None:
     quarters = ((minute // QUARTER * QUARTER, *seconds) for minute, *seconds in batch.machine)
     database.executemany(_QUARTER, quarters)
     place = (batch.instance, os.uname().nodename)
-    fates = _fates(database) if any(kind in FATES for _, _, kind, _ in batch.events) else set()
+    recorded = _recorded_deliveries(database) if any(kind in OF_DELIVERIES for _, _, kind, _ in batch.events) else set()
     for incident, wall, kind, data in batch.events:
         row = (incident, wall, kind, *place, data)
-        begun = _begun(data) if kind in FATES else None
-        if begun is not None and begun in fates:
+        begun = _begun(data) if kind in OF_DELIVERIES else None
+        if begun is not None and begun in recorded:
             continue
-        fates.add(begun)
+        recorded.add(begun)
         database.execute(
             "INSERT INTO events (incident, wall, kind, instance, machine, data) VALUES (?, ?, ?, ?, ?, ?)", row
         )
 
 
-FATES = frozenset(("outcome", "delivery"))
+OF_DELIVERIES = frozenset(("outcome", "delivery"))
 """Kinds of events that say what became of a delivery: a guard that was killed, and the next one, may both have it written."""
 
-FATES_COMPARED = 500
-"""With so many of the newest ones a fate is compared."""
+DELIVERIES_COMPARED = 500
+"""So many of the newest ones are compared with each that comes."""
 
 
-def _fates(database: sqlite3.Connection) -> set[float | None]:
-    """The moments at which deliveries began whose fate is written, by which each is known."""
-    kinds = ", ".join("?" * len(FATES))
-    newest = f"SELECT data FROM events WHERE kind IN ({kinds}) ORDER BY id DESC LIMIT {FATES_COMPARED}"  # noqa: S608 - marks and a number
-    return {_begun(data) for (data,) in database.execute(newest, tuple(FATES))}
+def _recorded_deliveries(database: sqlite3.Connection) -> set[float | None]:
+    """The moments at which deliveries began of which it is written what became of them: by that each is known."""
+    kinds = ", ".join("?" * len(OF_DELIVERIES))
+    newest = f"SELECT data FROM events WHERE kind IN ({kinds}) ORDER BY id DESC LIMIT {DELIVERIES_COMPARED}"  # noqa: S608 - marks and a number
+    return {_begun(data) for (data,) in database.execute(newest, tuple(OF_DELIVERIES))}
 
 
 def _begun(data: str) -> float | None:

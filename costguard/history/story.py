@@ -14,7 +14,7 @@ from costguard.engine.wording import wording_of
 from costguard.engine.words import date_and_second, percent, several
 from costguard.history import UNTOLD_HOLD
 from costguard.history.query import Event
-from costguard.notify.job import DIGEST, FOR_DIGEST, HELD_BACK, IN_DOUBT, NOT_SENT, PASSED, SPARED
+from costguard.notify.job import DIGEST, FOR_DIGEST, HELD_BACK, IN_DOUBT, LEFT_OUT, PASSED, SPARED
 from costguard.plans import VERDICT_WORDS
 
 RESULTS = {
@@ -36,8 +36,8 @@ RESULTS = {
 UNDER_WAY = frozenset(("open", "requested", "asked", "accepted"))
 """Codes of incidents whose end is not known yet."""
 
-TOLD_OF = {**{kind: done for done, kind in ENDS.items()}, "failed": "failed"}
-"""By kind of message: how the incident ended of which it tells."""
+RESULT_OF = {**{kind: done for done, kind in ENDS.items()}, "failed": "failed"}
+"""By kind of message: how the incident ended that it is about."""
 
 
 class IncidentSummary(NamedTuple):
@@ -84,35 +84,35 @@ def summary(events: Sequence[Event]) -> IncidentSummary:
     """One incident from its events (at least one)."""
     known: dict[str, str] = dict.fromkeys(("reason", "action", "mode", "owner", "proof", "task"), "")
     result, words = "open", ""
-    fates: dict[str, str] = {}  # of each message
+    statuses: dict[str, str] = {}  # what became of each message
     alone, only = False, ""
-    tells: dict[str, float] = {}  # messages, and when each was told
+    sent: dict[str, float] = {}  # messages, and when each was sent
     for event in events:
         data = event.data
         facts = data.get("facts", data)
-        fate_of_message = event.kind == "outcome" and data.get("effect") in tells
-        for name in () if fate_of_message else known:
+        of_message = event.kind == "outcome" and data.get("effect") in sent
+        for name in () if of_message else known:
             if name != "owner" or facts.get("reason") == PERSON:  # else the owner of a hold that stood against it
                 known[name] = str(facts.get(name) or known[name])
         if event.kind == "phase":
             result, words = _result(result, words, data)
         elif event.kind == "told":
-            tells[str(data.get("effect"))] = event.wall
-            result, words = _told(result, words, str(data.get("name")), facts)
-        elif fate_of_message:
-            fates[str(data.get("effect"))] = _fate(
+            sent[str(data.get("effect"))] = event.wall
+            result, words = _result_by_message(result, words, str(data.get("name")), facts)
+        elif of_message:
+            statuses[str(data.get("effect"))] = _status(
                 data, data.get("status") == "delivered", str(data.get("proof") or "")
             )
             if "unreached" in data:
                 alone, only = data["unreached"] is True, str(data.get("proof") or "")
-        elif event.kind == "delivery" and str(data.get("effect")) in tells:
+        elif event.kind == "delivery" and str(data.get("effect")) in sent:
             over = "; ".join(f"{name}: {whom}" for name, whom in _mapping(data, "reached").items())
-            again = _fate(data, bool(over), over)
-            fates[str(data["effect"])] = again if again == DELIVERED else fates.get(str(data["effect"]), again)
-    known_by = events[-1].wall - FATE_WITHIN_SECONDS
+            again = _status(data, bool(over), over)
+            statuses[str(data["effect"])] = again if again == DELIVERED else statuses.get(str(data["effect"]), again)
+    known_by = events[-1].wall - STATUS_WITHIN_SECONDS
     # the guard ended before it knew
-    fates = {effect: DOUBTED for effect, told in tells.items() if told < known_by} | fates
-    first, counted = events[0], Counter(fates.values())
+    statuses = {effect: DOUBTED for effect, at in sent.items() if at < known_by} | statuses
+    first, counted = events[0], Counter(statuses.values())
     return IncidentSummary(
         first.incident, first.wall, events[-1].wall, first.machine, first.instance, known["reason"], known["action"],
         known["mode"], known["owner"], result, words or RESULTS[result], known["proof"], counted[DELIVERED], counted[LOST], counted[DOUBTED],
@@ -121,13 +121,13 @@ def summary(events: Sequence[Event]) -> IncidentSummary:
     )  # fmt: skip
 
 
-FATE_WITHIN_SECONDS = 60.0
+STATUS_WITHIN_SECONDS = 60.0
 """After which somebody who is alive knows what became of a message."""
 
 DELIVERED, LOST, DOUBTED, UNSENT = "delivered", "lost", "in doubt", "not sent"
 
 
-def _fate(data: Mapping[str, Any], arrived: bool, over: str) -> str:
+def _status(data: Mapping[str, Any], arrived: bool, over: str) -> str:
     """What became of a message."""
     if arrived:
         return UNSENT if _unsent(over) else DELIVERED
@@ -153,7 +153,7 @@ def _result(result: str, words: str, data: Mapping[str, Any]) -> tuple[str, str]
     return result, words
 
 
-def _told(result: str, words: str, name: str, facts: Mapping[str, Any]) -> tuple[str, str]:
+def _result_by_message(result: str, words: str, name: str, facts: Mapping[str, Any]) -> tuple[str, str]:
     if name == "cancelled" and result in {"cancelled", "open"}:
         return "cancelled", f"cancelled: {facts.get('why')}"
     if name == "held" and (result == "cancelled" or (result == "open" and facts.get("takes_back"))):
@@ -162,7 +162,7 @@ def _told(result: str, words: str, name: str, facts: Mapping[str, Any]) -> tuple
         return "accepted", ""
     if name == "closed" or (name == "came_back" and facts.get("acted")):
         return "closed", ""
-    if result in UNDER_WAY and (ended := TOLD_OF.get(name)):  # the guard that saw it was killed before it wrote that
+    if result in UNDER_WAY and (ended := RESULT_OF.get(name)):  # the guard that saw it was killed before it wrote that
         error = str(facts.get("error") or "")
         return ended, f"{RESULTS[ended]}: {error}" if error else ""
     return result, words
@@ -170,7 +170,7 @@ def _told(result: str, words: str, name: str, facts: Mapping[str, Any]) -> tuple
 
 def story(events: Iterable[Event]) -> list[Entry]:
     """Every event as an entry."""
-    asked: dict[str, str] = {}  # effect id -> what it was
+    effects: dict[str, str] = {}  # by id, what each was
     entries = []
     events = list(events)
     beside = {
@@ -179,37 +179,37 @@ def story(events: Iterable[Event]) -> list[Entry]:
         if event.kind == "outcome"
     }
     known = {str(event.data.get("effect") or "") for event in events if event.kind in {"outcome", "delivery"}}
-    known_by = events[-1].wall - FATE_WITHIN_SECONDS if events else 0.0
+    known_by = events[-1].wall - STATUS_WITHIN_SECONDS if events else 0.0
     for event in events:
         data = event.data
         effect = str(data.get("effect") or "")
-        if event.kind == "told" and effect in asked:  # the guard had been killed while it was on its way
+        if event.kind == "told" and effect in effects:  # the guard had been killed while it was on its way
             entries.append(
-                Entry(event.wall, f"{asked[effect].partition(' ')[2].replace('_', ' ')} is repeated after a restart")
+                Entry(event.wall, f"{effects[effect].partition(' ')[2].replace('_', ' ')} is repeated after a restart")
             )
             continue
         if event.kind == "told":
-            asked[effect] = f"message {data.get('name')}"
+            effects[effect] = f"message {data.get('name')}"
         elif event.kind in {"prepare", "go", "confirm"}:
-            asked[effect] = f"{event.kind} {data.get('action')}"
-        entries.append(_entry(event, asked.get(effect, ""), beside.get(effect, {})))
+            effects[effect] = f"{event.kind} {data.get('action')}"
+        entries.append(_entry(event, effects.get(effect, ""), beside.get(effect, {})))
         if event.kind == "told" and effect not in known and event.wall < known_by:
-            entries[-1] = entries[-1]._replace(lines=(*entries[-1].lines, UNKNOWN_FATE))
+            entries[-1] = entries[-1]._replace(lines=(*entries[-1].lines, UNKNOWN_STATUS))
     return entries
 
 
-UNKNOWN_FATE = "(it is unknown whether anybody got it: costguard or the machine ended before that was recorded)"
+UNKNOWN_STATUS = "(it is unknown whether anybody got it: costguard or the machine ended before that was recorded)"
 
 
-def _entry(event: Event, asked: str, beside: Mapping[str, Any]) -> Entry:
+def _entry(event: Event, effect: str, beside: Mapping[str, Any]) -> Entry:
     data = event.data
-    action = str(data.get("action") or asked.partition(" ")[2])
+    action = str(data.get("action") or effect.partition(" ")[2])
     if event.kind == "told":
         return Entry(event.wall, *message(event, beside))
     if event.kind == "phase":
         return Entry(event.wall, str(data.get("sentence") or data.get("to")), _plan(data))
     if event.kind == "outcome":
-        return Entry(event.wall, *_outcome(data, asked))
+        return Entry(event.wall, *_outcome(data, effect))
     if event.kind == "go":
         return Entry(
             event.wall, f"{wording_of(action).word} was started, on these readings:", readings(data.get("readings"))
@@ -232,16 +232,16 @@ def _entry(event: Event, asked: str, beside: Mapping[str, Any]) -> Entry:
 def other_messages(events: Iterable[Event]) -> list[Event]:
     """What people were told beside incidents, what became of each message, and who released or lost something."""
     found: list[Event] = []
-    told: set[str] = set()
+    sent: set[str] = set()
     for event in events:
         if event.incident or event.kind not in {"told", "outcome", "delivery", UNTOLD_HOLD, "released", "lost", "hook"}:
             continue
         effect = str(event.data.get("effect"))
-        if event.kind == "told" and effect in told and event.facts.get("told_again"):
+        if event.kind == "told" and effect in sent and event.facts.get("told_again"):
             continue  # once more, by a guard whose predecessor had been killed: what became of it stands beside the first
         if event.kind == "told":
-            told.add(effect)
-        if event.kind != "outcome" or effect in told:  # else of an action's check
+            sent.add(effect)
+        if event.kind != "outcome" or effect in sent:  # else of an action's check
             found.append(event)
     return found
 
@@ -253,7 +253,7 @@ def untold_hold(data: Mapping[str, Any]) -> str:
     return f"{data.get('owner')} held it{end}{f' ({why})' if why else ''}; no message said so"
 
 
-def fates(messages: Iterable[Event]) -> dict[str, list[str]]:
+def deliveries(messages: Iterable[Event]) -> dict[str, list[str]]:
     """By message, whom it reached and whom not, at each of its tries; of one that is in none of the events (a summary), too."""
     found: dict[str, list[str]] = {}
     names: dict[str, str] = {}
@@ -365,10 +365,10 @@ def _plan(data: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _outcome(data: Mapping[str, Any], asked: str) -> tuple[str, tuple[str, ...]]:
+def _outcome(data: Mapping[str, Any], effect: str) -> tuple[str, tuple[str, ...]]:
     status, detail, proof = (str(data.get(name) or "") for name in ("status", "detail", "proof"))
     lines = tuple(f"{finding[1]}" for finding in data.get("findings") or () if len(finding) > 1)
-    kind, _, action = asked.partition(" ")
+    kind, _, action = effect.partition(" ")
     if kind == "message":
         name = action.replace("_", " ")
         if unsent := _unsent(proof):
@@ -379,7 +379,7 @@ def _outcome(data: Mapping[str, Any], asked: str) -> tuple[str, tuple[str, ...]]
             beside = _mapping(data, "beside")
             kept = f"; beyond this machine {FOR_DIGEST}" if beside.get(DIGEST) else ""
             left_out = "".join(
-                f"; not sent over {channel}: {why}" for channel, why in _mapping(beside, NOT_SENT).items()
+                f"; not sent over {channel}: {why}" for channel, why in _mapping(beside, LEFT_OUT).items()
             )
             return f"{name} delivered{over}{lost}{kept}{left_out}", _answered(data)
         if _in_doubt(data):

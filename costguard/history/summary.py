@@ -66,12 +66,12 @@ def of(path: str, since: float, now: float, price: Rate | None, limit: float | N
     incidents = _ended(events, since)
     off = savings.off_by_day(recent, 0.0).values()  # whole: no summary was sent while it was off
     saved = [day.saved for day in off if day.saved is not None]
-    told = Counter(event.told for event in recent if not _again(event))
+    messages = Counter(event.message_kind for event in recent if not _again(event))
     return Summary(
         since, until, *hours, sum(day.seconds for day in off),
-        sum(found.result in STOPPED for found in incidents), told["warning"],
-        sum(found.result == "would" for found in incidents), would_off, told["unknown_alarm"],
-        sum(event.facts.get("code") == "suspect_hung" for event in recent if not _again(event)), told["kept_up"],
+        sum(found.result in STOPPED for found in incidents), messages["warning"],
+        sum(found.result == "would" for found in incidents), would_off, messages["unknown_alarm"],
+        sum(event.facts.get("code") == "suspect_hung" for event in recent if not _again(event)), messages["kept_up"],
         sum(saved) if saved else None,
         price.cost(counting) if price else None, would_off - counting + savings.beyond_limit(recent) if price else 0.0,
         price.cost(hours.quiet) if price else None, price.currency if price else "",
@@ -110,7 +110,7 @@ def _again(event: Event) -> bool:
 
 
 def _holders(events: Iterable[Event]) -> tuple[tuple[str, int], ...]:
-    holds = [event.facts for event in events if event.told == "held" and not _again(event)]
+    holds = [event.facts for event in events if event.message_kind == "held" and not _again(event)]
     return tuple(Counter(str(facts.get("owner") or "somebody") for facts in holds).most_common(NAMED))
 
 

@@ -17,7 +17,7 @@ SPARED = "whoever read the start gets the outcome, not each step"
 PASSED = "a later message, which says how it stands, was there before this one"
 """Why a message was sent to no channel: the one that contradicts it was faster."""
 
-NOT_SENT = "not_sent"
+LEFT_OUT = "not_sent"
 """Key of ``DeliveryResult.beside``: by channel, why a message that went to others was not sent there."""
 
 

@@ -137,7 +137,7 @@ def owed(job: RecallJob) -> Iterator[DeliveryResult]:
     events: list[Event] = []
     with suppress(HistoryError), query.reading(os.path.join(job.history, FILE)) as database:
         events = query.newest(database, ("told", "outcome", "delivery"), NEWEST_EVENTS)
-    names = {str(event.data.get("effect")): event.told for event in events if event.told}
+    names = {str(event.data.get("effect")): event.message_kind for event in events if event.message_kind}
     sent = {*job.digests, *(str(event.data.get("effect")) for event in events if event.kind == "delivery")}
     held: dict[str, list[Event]] = {}
     for event in events:

@@ -14,7 +14,7 @@ from costguard.notify import compose, login
 from costguard.notify.delivery import Delivery, channel_settings, deliver
 from costguard.notify.delivery_record import DeliveryRecord
 from costguard.notify.job import (
-    NOT_SENT,
+    LEFT_OUT,
     PASSED,
     SPARED,
     UNASKED,
@@ -60,8 +60,8 @@ def _tell_unless_overtaken(job: TellJob) -> DeliveryResult:
 
     def listen() -> None:
         while line := next_line():
-            told = from_line(Overtaking, line)
-            overtaken.set(told.later, leaves=told.leave)
+            later = from_line(Overtaking, line)
+            overtaken.set(later.later, leaves=later.leave)
 
     threading.Thread(target=listen, daemon=True).start()
     return tell(job, overtaken)
@@ -70,43 +70,53 @@ def _tell_unless_overtaken(job: TellJob) -> DeliveryResult:
 def tell(job: TellJob, overtaken: Overtaken) -> DeliveryResult:
     """Compose and deliver a message; when a first try reaches nobody, the text goes to the journal."""
     now = boot_clock()
-    # a summary with a title was composed by an earlier worker, and a channel missed it
-    is_new_summary = job.message.kind == "summary" and job.message.title is None
-    draft = _summary(job) if is_new_summary else job.message
+    draft = _summary(job) if _is_new_summary(job) else job.message
     if draft is None:
         return DeliveryResult()
-    beside = found_processes(draft, job.settings)
-    whole = draft._replace(facts={**beside, **draft.facts})
+    processes = found_processes(draft, job.settings)
+    whole = draft._replace(facts={**processes, **draft.facts})
     message = written(whole, str(job.settings.get("hold_url") or ""))
     login.keep(message, _runtime(job))
     takers = _takers(job, message, draft)
     if job.channels and not takers.all and message.kind != "warning":
         return _unasked(message)
+    record = _record(job, draft, written(whole), takers)
+    result = deliver(_delivery(job, draft, message, record, takers, overtaken, now), takers.all)
+    record.ended()
+    result = result._replace(begun=record.begun if _runtime(job) else 0.0)
+    left_out = {name: why for (name, _), why in record.left_out.items() if not result.tells_of(name)}
+    if left_out and not (result.reached or result.failed or result.error):
+        return _left_out(message, left_out, takers)._replace(begun=result.begun)
+    result = result.among_those_present(draft.kind)
+    if result.arrived(takers.beyond) and _is_new_summary(job):
+        _summarized(draft)
+        return result._replace(beside={"id": message.id, "title": message.title, "body": message.body})
+    if not result.arrived(takers.beyond) and draft.kind != "summary" and not job.again:
+        reached_nobody(message, result)
+    return result._replace(beside={**processes, LEFT_OUT: left_out} if left_out else processes)
+
+
+def _is_new_summary(job: TellJob) -> bool:
+    """Whether a summary is to be composed; one with a title was by an earlier worker, and a channel missed it."""
+    return job.message.kind == "summary" and job.message.title is None
+
+
+def _delivery(
+    job: TellJob, draft: Draft, message: Message, record: DeliveryRecord, takers: "_Takers", overtaken: Overtaken, now: float
+) -> Delivery:  # fmt: skip
     # a further try goes without its picture, which may be why the first one failed
     picture = _picture(draft, job.history) if takers.beyond and not job.again else None
-    record = _record(job, draft, written(whole), takers)
     # time counts from when the guard began the message, however long this process took to start
     since = job.told if 0.0 < job.told <= now else now
-    delivery = Delivery(
+    return Delivery(
         message, job.settings, job.deadline, record, job.pause, picture, job.access, overtaken=overtaken, since=since
     )
-    told = deliver(delivery, takers.all)._replace(begun=record.begun if _runtime(job) else 0.0)
-    record.ended()
-    not_sent = {name: why for (name, _), why in record.left_out.items() if not told.tells_of(name)}
-    if not_sent and not (told.reached or told.failed or told.error):
-        why = PASSED if PASSED in not_sent.values() else SPARED
-        spared = DeliveryResult({UNASKED: f"{why} ({draft.kind})"}) if takers.asked else _unasked(message)
-        return spared._replace(begun=told.begun)
-    if not_sent:
-        beside = {**beside, NOT_SENT: not_sent}
-    told = told.among_those_present(draft.kind)
-    if told.arrived(takers.beyond):
-        if is_new_summary:
-            _summarized(draft)
-            beside = {"id": message.id, "title": message.title, "body": message.body}
-    elif draft.kind != "summary" and not job.again:
-        reached_nobody(message, told)
-    return told._replace(beside=beside)
+
+
+def _left_out(message: Message, left_out: Mapping[str, str], takers: "_Takers") -> DeliveryResult:
+    """What comes of a message of which every channel had enough."""
+    why = PASSED if PASSED in left_out.values() else SPARED
+    return DeliveryResult({UNASKED: f"{why} ({message.kind})"}) if takers.asked else _unasked(message)
 
 
 class _Takers(NamedTuple):
@@ -222,10 +232,10 @@ def wants(channel: Mapping[str, object], message: Message, takes_back: str = "")
     return LEVELS.index(level) >= LEVELS.index(str(lowest))
 
 
-def reached_nobody(message: Message, told: DeliveryResult) -> None:
+def reached_nobody(message: Message, result: DeliveryResult) -> None:
     """Write a message that was not delivered to standard error, which is the guard's journal."""
-    why = "; ".join(f"{name}: {reason}" for name, reason in told.failed.items()) or "no channel is configured"
-    only = "; ".join(f"{name}: {whom}" for name, whom in told.reached.items())
+    why = "; ".join(f"{name}: {reason}" for name, reason in result.failed.items()) or "no channel is configured"
+    only = "; ".join(f"{name}: {whom}" for name, whom in result.reached.items())
     lines = clean(f"message that reached {f'only {only}' if only else 'nobody'} ({why}): {message.text}").splitlines()
     with contextlib.suppress(OSError):  # standard error is closed, too
         sys.stderr.write("\n  ".join(lines) + "\n")

@@ -87,7 +87,7 @@ def phases(
 ) -> list[Band]:
     """From each phase of the guard to the next one."""
     made: list[Band] = []
-    warnings = {event.incident: event.facts for event in events if event.told == "warning"}
+    warnings = {event.incident: event.facts for event in events if event.message_kind == "warning"}
     changes = [event for event in events if event.kind == "phase"]
     for event, after in zip_longest(changes, changes[1:]):
         kind = KIND_OF.get(str(event.data.get("to")))
@@ -115,11 +115,11 @@ def _unguarded(events: Sequence[Event], began: Event, end: float) -> tuple[list[
     parts: list[tuple[float, float]] = []
     begin: float | None = began.wall
     for event in events:
-        told = event.told if began.wall <= event.wall <= end else ""
-        if told == "unguarded" and begin is not None:
+        kind = event.message_kind if began.wall <= event.wall <= end else ""
+        if kind == "unguarded" and begin is not None:
             parts.append((begin, event.wall))
             begin = None
-        elif told == "warning" and begin is None:
+        elif kind == "warning" and begin is None:
             begin = event.wall
     return parts, begin
 
@@ -176,13 +176,13 @@ def holds(events: Iterable[Event], until: float) -> list[Band]:
         facts = event.data if event.kind == UNTOLD_HOLD else event.facts
         if event.kind == "released":
             end([held for held in open_ if held.words == event.data.get("owner")], event.wall)
-        elif (event.told == "held" or event.kind == UNTOLD_HOLD) and (
+        elif (event.message_kind == "held" or event.kind == UNTOLD_HOLD) and (
             last := number(facts.get("hold_until_wall"))
         ) is not None:
             owner = str(facts.get("owner") or "somebody")
             end([held for held in open_ if held.words == owner], event.wall)
             open_.append(Band(HOLD, event.wall, last, owner, str(facts.get("hold") or "")))
-        elif event.told == "hold_ended":
+        elif event.message_kind == "hold_ended":
             released, others = facts.get("hold") == "released", facts.get("holders")
             stay = others if isinstance(others, list) else []
             owner = str(facts.get("owner"))
@@ -197,6 +197,6 @@ def offs(events: Iterable[Event]) -> list[Band]:
     bands = []
     for event in events:
         stopped, started = number(event.facts.get("stopped_wall")), number(event.facts.get("started_wall"))
-        if event.told == "closed" and stopped is not None and started is not None and stopped < started:
+        if event.message_kind == "closed" and stopped is not None and started is not None and stopped < started:
             bands.append(Band(OFF, stopped, started, "machine off"))
     return bands

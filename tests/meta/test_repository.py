@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import tokenize
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -59,6 +60,33 @@ def explained(comment: str) -> bool:
 def test_what_a_reason_is(comment: str, is_explained: bool) -> None:
     """The rule above can fail."""
     assert explained(comment) == is_explained
+
+
+def test_a_name_of_a_module_is_given_once() -> None:
+    """Of two values of one name the later one stands for both, and no other check says so."""
+    twice = [
+        f"{name_of(file)}: {name}"
+        for file in SOURCES
+        for name, count in Counter(given(ast.parse(file.read_text(encoding="utf-8")))).items()
+        if count > 1
+    ]
+    assert not twice
+
+
+def given(module: ast.Module) -> Iterator[str]:
+    """The names that a module gives, outside of any condition."""
+    for node in module.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            yield node.name
+        targets = (
+            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+        )
+        yield from (
+            name.id
+            for target in targets
+            for name in ast.walk(target)
+            if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store)
+        )
 
 
 def test_every_test_states_its_rule() -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from costguard.history.query import Event
-from costguard.history.story import RESULTS, UNKNOWN_FATE, story, summary
-from costguard.notify.job import NOT_SENT, PASSED
+from costguard.history.story import RESULTS, UNKNOWN_STATUS, story, summary
+from costguard.notify.job import LEFT_OUT, PASSED
 
 
 def events(proof: str) -> list[Event]:
@@ -34,7 +34,7 @@ def test_what_was_sent_to_nobody_was_not_delivered(proof: str, words: str) -> No
 def test_a_channel_that_had_enough_is_named_beside_those_that_took_the_message() -> None:
     """What became of a message is on record for each channel."""
     told, fate = events("team: Slack")
-    fate = fate._replace(data={**fate.data, "beside": {NOT_SENT: {"terminal": PASSED}}})
+    fate = fate._replace(data={**fate.data, "beside": {LEFT_OUT: {"terminal": PASSED}}})
     assert story([told, fate])[1].title == f"cancelled delivered over team: Slack; not sent over terminal: {PASSED}"
 
 
@@ -99,10 +99,10 @@ def test_a_message_without_a_fate_is_in_doubt_once_somebody_would_know() -> None
         for at in (1.0, 100.0)
     ]
     assert counts(told) == (0, 0, 1)
-    assert [UNKNOWN_FATE in entry.lines for entry in story(told)] == [True, False]
+    assert [UNKNOWN_STATUS in entry.lines for entry in story(told)] == [True, False]
     fate = {"effect": "m1", "name": "acting", "error": "the agent ended before it knew; it was not sent"}
     recalled = Event("x-i1", 101.0, "delivery", "i", "m", fate)
-    assert [UNKNOWN_FATE in entry.lines for entry in story([*told, recalled])] == [False] * 3
+    assert [UNKNOWN_STATUS in entry.lines for entry in story([*told, recalled])] == [False] * 3
     assert story([*told, recalled])[2].title == "acting NOT delivered: the agent ended before it knew; it was not sent"
     assert counts([*told, recalled]) == (0, 1, 0)
     doubted = recalled._replace(data={**fate, "error": "the agent ended before it knew; it may have arrived"})
