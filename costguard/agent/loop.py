@@ -10,7 +10,7 @@ from typing import Any
 
 from costguard.agent import task_words
 from costguard.agent.circumstances import Circumstances, circumstances_of
-from costguard.agent.cloud_side import CloudSide
+from costguard.agent.cloud_side import CloudMemory, CloudSide
 from costguard.agent.config_checksum import checksum
 from costguard.agent.disk import CommitmentWriter
 from costguard.agent.gpu_side import GpuSide
@@ -20,7 +20,7 @@ from costguard.agent.host_side import HostSide
 from costguard.agent.jitter import Jitter, jitter_of
 from costguard.agent.journal import Journal, bug
 from costguard.agent.leaving import LastWait
-from costguard.agent.memory import Memory, Readers, plan_basis
+from costguard.agent.memory import Memory, OfParts, plan_basis
 from costguard.agent.preflight import Preflight
 from costguard.agent.reader import StreamPlan
 from costguard.agent.recorder import Recorder
@@ -137,8 +137,9 @@ class Loop:
         """Go on where an earlier process of this boot ended, or begin afresh."""
         host, config, boot, now = self.host, self.config, self.boot, self.host.clock()
         saved = self.memory.restore(boot, now.boot, self._remember)
+        parts = saved.parts
         if saved.again:
-            self.workers.resume(saved.messages, now.boot)
+            self.workers.resume(parts.told, now.boot)
         else:
             self.workers.begin(now.boot)
         self.relaxed = self.policy = self.cloud.relaxed(self.configured)
@@ -149,18 +150,18 @@ class Loop:
             host,
             config,
             saved.state,
-            saved.handover,
+            parts.handover,
             self.journal.trouble,
-            detached=saved.detached,
-            told=saved.findings,
+            detached=parts.detached,
+            told=parts.found,
         )
         self.hooks = HookRunner(
-            host, config, self.journal.trouble, self.history.hook, self._remark, saved.state.core, saved.hooks
+            host, config, self.journal.trouble, self.history.hook, self._remark, saved.state.core, parts.hooks
         )
         if not saved.again:
             self.hooks.booted(boot.boot_id, Circumstances(instance=boot.instance))
 
-    def _remember(self, tags: dict[str, Any]) -> Policy:
+    def _remember(self, tags: CloudMemory | None) -> Policy:
         self.cloud.remember(tags)
         return self.cloud.relaxed(self.configured)
 
@@ -379,7 +380,7 @@ class Loop:
         """Tell people, once, what the agent has to say of itself."""
         if self.workers.remark(topic, text, self._message_facts(), self.host.clock().boot):
             self._due_at = None
-            self.memory.save(self._last.state, self._readers())
+            self.memory.save(self._last.state, self._of_parts())
 
     def _count_skipped(self, at: float, now: Instant, seen: Observation) -> None:
         """Count the tick that the reader skipped at that moment: it saw the same as before."""
@@ -427,17 +428,14 @@ class Loop:
         if isinstance(event, Outcome) and (finding := self.preflight.finding(event, before)):
             self._events.append(finding)
         if not self.memory.nothing_to_save(before, self._last.state, self.gpu_side.reader.handover.get("learnt")):
-            self.memory.save_changes(before, self._last.state, self._readers(), outcome=isinstance(event, Outcome))
+            self.memory.save_changes(before, self._last.state, self._of_parts(), outcome=isinstance(event, Outcome))
 
-    def _readers(self) -> Readers:
-        return Readers(
-            dict(self.gpu_side.reader.handover),
-            self.gpu_side.reader.detached,
-            self.cloud.memory,
-            self.workers.kept,
-            self.hooks.kept,
-            self.gpu_side.findings_told,
-        )
+    def _of_parts(self) -> OfParts:
+        reader = self.gpu_side.reader
+        return OfParts(
+            **reader.handover, detached=reader.detached, tags=self.cloud.memory, told=self.workers.kept,
+            hooks=self.hooks.kept, found=self.gpu_side.findings_told,
+        )  # fmt: skip
 
     def _start(self, effect: Effect) -> None:
         at = self.host.clock().boot
@@ -625,7 +623,7 @@ class Loop:
             self.gpu_side.attach()
         else:
             self.gpu_side.reader.detach()
-        self.memory.save(self._last.state, self._readers())
+        self.memory.save(self._last.state, self._of_parts())
         return "GPU driver attached" if attach else "GPU driver detached; no GPU can be read until `costguard attach`"
 
     # -- beginning and end -----------------------------------------------------------------------------------
@@ -647,7 +645,7 @@ class Loop:
         self.host.service("STOPPING=1")
         now = self.host.clock()
         self._step(Leaving(now.boot))
-        self.memory.save(self._last.state, self._readers())
+        self.memory.save(self._last.state, self._of_parts())
         self.memory.commit(self._last.state, now)
         self.gpu_side.reader.stop()
         self.cloud.stop()

@@ -7,17 +7,19 @@ the disk, which may hang.
 import json
 import zlib
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from costguard.agent.cloud_side import CloudMemory
 from costguard.agent.disk import CommitmentWriter
 from costguard.agent.reader import HANDOVER
 from costguard.engine.policy import Policy
-from costguard.engine.saved import alike, commitments, dump, initial, load, with_commitments
+from costguard.engine.saved import Commitments, alike, commitments, dump, initial, load, with_commitments
 from costguard.engine.state import OPEN, Core, State
 from costguard.engine.window import Track
 from costguard.host.files import Start
 from costguard.host.ports import Host, Instant, Report
+from costguard.process.lean_json import encode
+from costguard.process.wire import from_line, plain, to_line
 
 SAVE_EVERY_SECONDS = 30.0
 """Between saves of a state in which only windows and times moved."""
@@ -37,37 +39,48 @@ SAME_SECONDS = 1.0
 UNUSABLE = (KeyError, TypeError, ValueError, AttributeError)
 """What reading a malformed document may raise."""
 
-_encode = json.JSONEncoder(separators=(",", ":")).encode  # made once: `json.dumps` makes one for each call
+ApplyTags = Callable[[CloudMemory | None], Policy]
 
-ApplyTags = Callable[[dict[str, Any]], Policy]
+
+class OfParts(NamedTuple):
+    """What the file of the state has of each part of the guard, beside the engine: the next guard's go on where these ended.
+
+    What a part wrote it reads by itself; what it cannot read costs that part alone.
+    """
+
+    counters: object = None  # from the nvml reader, as ``learnt``; one that changed is another object
+    learnt: object = None
+    detached: bool = False
+    tags: CloudMemory | None = None
+    told: object = None  # `Workers.kept`
+    hooks: object = None  # `HookRunner.kept`
+    found: object = None  # `GpuSide.findings_told`
+    order: int = 0  # number of the save
+
+    @property
+    def handover(self) -> dict[str, object]:
+        """What is handed to the next nvml reader."""
+        return {name: getattr(self, name) for name in HANDOVER}
+
+
+class OfEngine(NamedTuple):
+    """What the same file has of the engine: what it was made under, a checksum of what its plans depend on, and its state."""
+
+    rules: tuple[object, ...] = ("",)
+    ground: int | None = None
+    engine: Mapping[str, object] = {}
 
 
 class Restored(NamedTuple):
     """What an earlier process left. ``again`` are the reasons for which the engine begins again, in this order.
 
-    ``proven``: the basis of its plans is unchanged. ``messages``: what `Workers.kept` was. ``hooks``: the owner's programs that
-    were still to run. ``findings``: what `GpuSide.findings_told` was.
+    ``proven``: the basis of its plans is unchanged.
     """
 
     state: State
-    handover: Mapping[str, Any] = MappingProxyType({})
-    detached: bool = False
+    parts: OfParts = OfParts()
     again: tuple[str, ...] = ()
     proven: bool = True
-    messages: object = None
-    hooks: object = None
-    findings: object = None
-
-
-class Readers(NamedTuple):
-    """The readers' part of the saved state: the next readers go on where these ended."""
-
-    handover: dict[str, Any]  # from the nvml reader, by name; a part that changed is another object
-    detached: bool
-    tags: dict[str, Any]  # `CloudSide.memory`
-    messages: object = None  # `Workers.kept`
-    hooks: object = None  # `HookRunner.kept`
-    findings: object = None  # `GpuSide.findings_told`
 
 
 def plan_basis(config: Mapping[str, Any]) -> int:
@@ -105,7 +118,9 @@ class Memory:
         """Work under this policy."""
         self._policy = policy
         text = json.dumps([self._version, *policy])
-        self._rules: list[object] = json.loads(text)  # what a saved state was made under, as JSON reads it back
+        self._rules: tuple[object, ...] = tuple(
+            json.loads(text)
+        )  # what a saved state was made under, as JSON reads it back
         self._mark = zlib.crc32(text.encode())  # a checksum of that
         self._written = (None, "")
         self._essence = ()  # saved with the next step: under another policy than this one no state is gone on with
@@ -117,23 +132,17 @@ class Memory:
         """
         if boot.state is not None:
             try:
-                saved = json.loads(boot.state)
-                state, tags = (
-                    self._newest(load(saved["engine"]), int(saved.get("order", 0)), boot),
-                    saved.get("tags") or {},
-                )
-                self.adopt(apply_tags(tags))
+                parts, saved = from_line(OfParts, boot.state), from_line(OfEngine, boot.state)
+                state = self._newest(load(saved.engine), parts.order, boot)
+                self.adopt(apply_tags(parts.tags))
                 # another policy, version or basis of its plans: a running warning is taken back
-                proven = saved.get("ground") == self.plan_basis
-                rules = saved.get("rules") or [""]
+                proven, rules = saved.ground == self.plan_basis, saved.rules or ("",)
                 changed = "upgrade" if rules[0] != self._version else "reconfigured"
                 again = ("restart",) if proven and rules == self._rules else ("restart", changed)
                 if changed in again and state.core.fresh_start not in {"boot", "lost"}:
                     # quiet under another policy is no unused time, whatever is committed before the first tick
                     state = state._replace(core=state.core._replace(fresh_start="reload"))
-                handover = {name: saved.get(name) for name in HANDOVER}
-                detached, messages, hooks = saved.get("detached") is True, saved.get("told"), saved.get("hooks")
-                return Restored(state, handover, detached, again, proven, messages, hooks, saved.get("found"))
+                return Restored(state, parts, again, proven)
             except UNUSABLE as error:
                 self._host.say(f"<3>the saved state is unusable ({error}); starting without it")
         lost = boot.lost or boot.state is not None
@@ -143,10 +152,10 @@ class Memory:
         """The saved state; with the commitments where it could not be saved any more, and they could."""
         self._order = order
         try:
-            lasting = json.loads(boot.commitments) if boot.commitments else {}
-            if lasting.get("boot_id") != boot.boot_id or lasting.get("order", 0) <= order:
+            lasting = from_line(Commitments, boot.commitments) if boot.commitments else None
+            if lasting is None or lasting.boot_id != boot.boot_id or lasting.order <= order:
                 return state
-            state, self._order = with_commitments(state, lasting), lasting["order"]
+            state, self._order = with_commitments(state, lasting), lasting.order
         except UNUSABLE as error:
             self._host.say(f"<3>the saved commitments are unusable ({error}); using the saved state alone")
         return state
@@ -154,11 +163,13 @@ class Memory:
     def _fresh(self, boot: Start, now: float, *, lost: bool) -> State:
         """A state from the commitments alone; ``lost``: there was one of this boot, so people are warned."""
         try:
-            lasting = json.loads(boot.commitments) if boot.commitments else None
-            if lasting and lasting.get("rules") != self._mark:
-                lasting["unused"] = 0.0  # quiet under another policy: a full time is needed under this one
+            lasting = from_line(Commitments, boot.commitments) if boot.commitments else None
+            if lasting is not None and lasting.rules != self._mark:
+                lasting = lasting._replace(
+                    unused=0.0
+                )  # quiet under another policy: a full time is needed under this one
             state = initial(boot.boot_id, boot.instance, lasting, now)
-            self._order = int(lasting.get("order", 0)) if lasting else 0
+            self._order = lasting.order if lasting is not None else 0
         except UNUSABLE as error:
             self._host.say(f"<3>the saved commitments are unusable ({error}); holds and deadlines are lost")
             lost = True
@@ -173,10 +184,10 @@ class Memory:
         """Whether a step left nothing for `save_changes` to save; ``learnt``: what the reader has learnt so far."""
         return state.core is before and state.at - self._saved_at < STILL_EVERY_SECONDS and learnt is self._learnt
 
-    def save_changes(self, before: Core, state: State, readers: Readers, *, outcome: bool) -> None:
+    def save_changes(self, before: Core, state: State, parts: OfParts, *, outcome: bool) -> None:
         """Save what is worth it after a step; ``outcome``: its event was the outcome of an effect."""
         core, at = state.core, state.at
-        learnt = readers.handover.get("learnt")
+        learnt = parts.learnt
         if self.nothing_to_save(before, state, learnt):
             return
         clocks = (core.clocks.started, core.clocks.suspended, core.clocks.synced)
@@ -190,7 +201,7 @@ class Memory:
             or learnt is not self._learnt
         ):
             self._essence = essence
-            self.save(state, readers)
+            self.save(state, parts)
         # while the disk still has unused time: a crash of the machine must not lose that it is over
         work, saved = core.signals.work, self._unused_since
         worked = saved is not None and (
@@ -203,18 +214,16 @@ class Memory:
             self._lasting = lasting
             self.commit(state, self._host.clock())
 
-    def save(self, state: State, readers: Readers) -> None:
+    def save(self, state: State, parts: OfParts) -> None:
         """Save the state for a restart now."""
         written, text = self._written
         if written is None or not alike(state, written):
             same = {name: value for name, value in dump(state).items() if name != "at"}
-            text = _encode({"rules": self._rules, "ground": self.plan_basis, "engine": same})[1:-2]
+            text = encode(plain(OfEngine(self._rules, self.plan_basis, same)))[1:-2]
         self._written = (state, text)
-        self._learnt = readers.handover.get("learnt")
+        self._learnt = parts.learnt
         self._order += 1
-        handover = {**readers.handover, "detached": readers.detached, "tags": readers.tags}
-        handover |= {"told": readers.messages, "hooks": readers.hooks, "found": readers.findings}
-        beside = _encode({**handover, "order": self._order})[:-1]
+        beside = encode(plain(parts._replace(order=self._order)))[:-1]
         # in a tick that changes nothing only the time is new
         failure = self._host.save(f'{beside},{text},"at":{state.at!r}}}}}'.encode())
         self._saved_at = state.at
@@ -229,13 +238,10 @@ class Memory:
     def commit(self, state: State, now: Instant) -> None:
         """Save the commitments: now in memory, soon on the disk."""
         self._order += 1
-        lasting = {
-            **commitments(state, now.boot, now.wall, self._policy.price_per_hour),
-            "rules": self._mark,
-            "order": self._order,
-        }
-        self._unused_since = state.at - lasting["unused"] + SAME_SECONDS if lasting["unused"] else None
-        data = _encode(lasting).encode()
+        lasting = commitments(state, now.boot, now.wall, self._policy.price_per_hour)
+        lasting = lasting._replace(rules=self._mark, order=self._order)
+        self._unused_since = state.at - lasting.unused + SAME_SECONDS if lasting.unused else None
+        data = to_line(lasting)
         self._committed_at = now.boot
         self._report("commitments", self._host.save_commitments(data))
         self._disk.save(data, now)

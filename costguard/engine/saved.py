@@ -6,7 +6,7 @@ the other does.
 
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from costguard.engine.observation import Device
 from costguard.engine.state import (
@@ -91,7 +91,59 @@ PLAIN: dict[type, dict[str, str]] = {
 """Values that are saved by name; any other one is saved as a list."""
 
 
-def initial(boot_id: str, instance: str, commitments: Mapping[str, Any] | None = None, now: float = 0.0) -> State:
+class EarlierBoots(NamedTuple):
+    """What added up before this boot, should its state be lost within it."""
+
+    ran: float
+    spent: float
+
+
+class SavedDeadline(NamedTuple):
+    """What is said and asked of the deadline; ``extensions`` are rows of holds, ``told_left`` is None for never."""
+
+    extensions: tuple[tuple[str, str, float, float, int | None, float], ...] = ()
+    whole: float = 0.0
+    told_left: float | None = None
+
+
+class Commitments(NamedTuple):
+    """What must survive a boot (I8), as its file has it. What has a default came with a later version.
+
+    Attributes:
+        holds: owner, reason, end on the boot clock and as a date; by the date of now, should it have been set since one was granted.
+        held: seconds of hold charged to all users, ``accounts``: to each.
+        stops: dates of own stops.
+        unused: seconds for which no work has been seen.
+        ran: running seconds, of this boot too, as in ``spent``.
+        spent_since: date at which the budget period began.
+        wall: the date of now, ``dated``: whether it may be right.
+        earlier: what adds up, without this boot.
+        incident: the one that is open, by the keys of `INCIDENT`.
+        holders: of each hold the user's number, and what is given back of its price.
+        rules: a checksum of the policy under which time was unused.
+        order: number of the save; of two files the higher one is the newer one.
+    """
+
+    holds: tuple[tuple[str, str, float, float], ...]
+    held: float
+    stops: tuple[float, ...]
+    unused: float
+    ran: float
+    spent_since: float
+    spent: float
+    wall: float
+    incident: Mapping[str, object] | None
+    earlier: EarlierBoots = EarlierBoots(0.0, 0.0)
+    holders: tuple[tuple[int | None, float], ...] = ()
+    accounts: tuple[tuple[str, float], ...] = ()
+    dated: bool = True
+    boot_id: str = ""
+    deadline: SavedDeadline = SavedDeadline()
+    rules: int = 0
+    order: int = 0
+
+
+def initial(boot_id: str, instance: str, commitments: Commitments | None = None, now: float = 0.0) -> State:
     """A fresh start: a new boot, or a boot whose state is lost.
 
     ``commitments`` is what `commitments` gave before, for the same instance; ``now`` the boot clock.
@@ -99,85 +151,75 @@ def initial(boot_id: str, instance: str, commitments: Mapping[str, Any] | None =
     # a guard that lost its state begins anew within the boot: no number of its predecessor may come again (I4)
     core = Core(boot_id, instance, Clocks(began=now, started=0.0, suspended=0.0), serial=int(now * 100.0))
     if commitments:
-        accounts = _pairs(commitments.get("accounts", ()))
-        holds = _holds(commitments["holds"], commitments.get("holders", ()))
         core = core._replace(
-            people=People(holds, commitments["held"], accounts),
-            ledger=Ledger(tuple(commitments["stops"]), spent_since=commitments["spent_since"]),
-            incident=_incident(commitments["incident"]),
-            deadline=_deadline(commitments.get("deadline") or {}),
+            people=People(_holds(commitments.holds, commitments.holders), commitments.held, commitments.accounts),
+            ledger=Ledger(commitments.stops, spent_since=commitments.spent_since),
+            incident=_incident(commitments.incident),
+            deadline=_deadline(commitments.deadline),
         )
-        same = commitments.get("boot_id") == boot_id
-        core = _same_boot(core, commitments, now) if same else _next_boot(core, commitments, now)
+        same = commitments.boot_id == boot_id
+        core = _same_boot(core, commitments.earlier, now) if same else _next_boot(core, commitments, now)
     return State(now, (), (), core)
 
 
-def _next_boot(core: Core, commitments: Mapping[str, Any], now: float) -> Core:
+def _next_boot(core: Core, commitments: Commitments, now: float) -> Core:
     """What an earlier boot left; its incident is closed and its holds are carried over by the first tick.
 
     Until then a hold has left what it had when it was saved: only a date that is sure may shorten it.
     """
-    holds = tuple(hold._replace(until=now + hold.wall - commitments["wall"]) for hold in core.people.holds)
-    unused, ran, spent = commitments["unused"], commitments["ran"], commitments["spent"]
-    extensions = tuple(one._replace(until=now + one.wall - commitments["wall"]) for one in core.deadline.extensions)
+    holds = tuple(hold._replace(until=now + hold.wall - commitments.wall) for hold in core.people.holds)
+    extensions = tuple(one._replace(until=now + one.wall - commitments.wall) for one in core.deadline.extensions)
     return core._replace(
         deadline=core.deadline._replace(extensions=extensions),
         people=core.people._replace(holds=holds),
-        ledger=core.ledger._replace(unused=unused, ran=ran, spent=spent),
-        clocks=core.clocks._replace(wall=commitments["wall"] if commitments.get("dated", True) else UNDATED),
+        ledger=core.ledger._replace(unused=commitments.unused, ran=commitments.ran, spent=commitments.spent),
+        clocks=core.clocks._replace(wall=commitments.wall if commitments.dated else UNDATED),
         fresh_start="boot",
     )
 
 
-def _same_boot(core: Core, commitments: Mapping[str, Any], now: float) -> Core:
+def _same_boot(core: Core, earlier: EarlierBoots, now: float) -> Core:
     """The state was lost within the boot: this boot's own time counts once, and what was released is asked about.
 
     Quiet time does not count: nobody looked in between. What people were only warned of is taken back by the first tick.
     """
-    earlier = commitments["earlier"]
-    core = core._replace(ledger=core.ledger._replace(ran=earlier["ran"], spent=earlier["spent"]), fresh_start="lost")
+    core = core._replace(ledger=core.ledger._replace(ran=earlier.ran, spent=earlier.spent), fresh_start="lost")
     if core.incident is None or core.incident.attempt.requested_at is None:
         return core
     attempt = core.incident.attempt._replace(confirm_effect="", confirm_at=now)
     return core._replace(phase=CONFIRMING, incident=core.incident._replace(attempt=attempt))
 
 
-def commitments(state: State, now: float, wall: float, price_per_hour: float | None = None) -> dict[str, Any]:
-    """What must survive a boot (I8), as JSON values; ``now`` on the boot clock, which may be hours after the last tick, and as a date."""
+def commitments(state: State, now: float, wall: float, price_per_hour: float | None = None) -> Commitments:
+    """What must survive a boot; ``now`` on the boot clock, which may be hours after the last tick, and as a date."""
     core, people, ledger = state.core, state.core.people, state.core.ledger
     running = max(0.0, state.at - core.clocks.suspended)  # a machine that sleeps is not billed
-    return {
-        # as earlier versions read them; the end by the date of now, should it have been set since the hold was granted
-        "holds": [[hold.owner, hold.reason, hold.until, wall + hold.until - now] for hold in people.holds],
-        "holders": [list(hold[4:]) for hold in people.holds],
-        "held": people.charged,
-        "accounts": [list(account) for account in people.accounts],
-        "stops": list(ledger.stops),
-        "unused": _unused(state),
-        "ran": ledger.ran + running,
-        "spent_since": ledger.spent_since,
-        "spent": ledger.spent + running / 3600.0 * (price_per_hour or 0.0),
-        "wall": wall,
-        "dated": core.clocks.synced is not False,
-        "boot_id": core.boot_id,
-        "earlier": {"ran": ledger.ran, "spent": ledger.spent},  # without this boot, should its state be lost within it
-        "incident": _value(core.incident) if core.phase in OPEN else None,
-        "deadline": _deadline_values(state, wall - now),
-    }
+    extensions, whole, told_left = core.deadline
+    return Commitments(
+        holds=tuple([(hold.owner, hold.reason, hold.until, wall + hold.until - now) for hold in people.holds]),
+        held=people.charged,
+        stops=ledger.stops,
+        unused=_unused(state),
+        ran=ledger.ran + running,
+        spent_since=ledger.spent_since,
+        spent=ledger.spent + running / 3600.0 * (price_per_hour or 0.0),
+        wall=wall,
+        earlier=EarlierBoots(ledger.ran, ledger.spent),
+        incident=_values(core.incident, INCIDENT) if core.phase in OPEN and core.incident is not None else None,
+        holders=tuple([(hold.uid, hold.refundable) for hold in people.holds]),
+        accounts=people.accounts,
+        dated=core.clocks.synced is not False,
+        boot_id=core.boot_id,
+        deadline=SavedDeadline(
+            tuple([(*one[:3], wall - now + one.until, *one[4:]) for one in extensions]),
+            whole,
+            None if told_left == NEVER else told_left,
+        ),
+    )
 
 
-def _deadline_values(state: State, booted: float) -> dict[str, Any]:
-    """``booted``: the date at which the boot clock began, by the date of now."""
-    extensions, whole, told_left = state.core.deadline
-    dated = [list(one._replace(wall=booted + one.until)) for one in extensions]
-    return {"extensions": dated, "whole": whole, "told_left": _value(told_left)}
-
-
-def _deadline(saved: Mapping[str, Any]) -> Deadline:
-    """Empty for commitments of a version that did not know it."""
-    return Deadline(
-        _holds(saved.get("extensions", ())), saved.get("whole", 0.0), _moment(saved.get("told_left"))
-    )  # fmt: skip
+def _deadline(saved: SavedDeadline) -> Deadline:
+    return Deadline(_holds(saved.extensions), saved.whole, _moment(saved.told_left))
 
 
 def _unused(state: State) -> float:
@@ -222,14 +264,12 @@ def alike(state: State, other: State) -> bool:
     return same and state.tracks == other.tracks and state.gpus == other.gpus
 
 
-def with_commitments(state: State, commitments: Mapping[str, Any]) -> State:
+def with_commitments(state: State, commitments: Commitments) -> State:
     """A state of this boot with what was promised after it was saved: holds, what they cost, the deadline, and own stops."""
-    core, accounts = state.core, _pairs(commitments.get("accounts", ()))
-    holds = _holds(commitments["holds"], commitments.get("holders", ()))
-    people = core.people._replace(holds=holds, charged=commitments["held"], accounts=accounts)
-    ledger = core.ledger._replace(stops=tuple(commitments["stops"]))
-    moved = _deadline(commitments.get("deadline") or {})
-    return state._replace(core=core._replace(people=people, ledger=ledger, deadline=moved))
+    core, holds = state.core, _holds(commitments.holds, commitments.holders)
+    people = core.people._replace(holds=holds, charged=commitments.held, accounts=commitments.accounts)
+    ledger = core.ledger._replace(stops=commitments.stops)
+    return state._replace(core=core._replace(people=people, ledger=ledger, deadline=_deadline(commitments.deadline)))
 
 
 def load(saved: Mapping[str, Any]) -> State:

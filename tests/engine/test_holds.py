@@ -10,8 +10,9 @@ from costguard.engine import Step
 from costguard.engine.effects import Answer, Go, Tell
 from costguard.engine.events import AskExtend
 from costguard.engine.people import HOLD_TOLD_EVERY_SECONDS, HOLDS_KEPT, TOLD_AT_ONCE, TOLD_OF_ONE_USER, left
-from costguard.engine.saved import commitments, dump, initial, load
+from costguard.engine.saved import Commitments, commitments, dump, initial, load
 from costguard.engine.state import Hold
+from costguard.process.wire import build, plain
 from tests.engine.world import BASE, BUSY, QUIET, World, reloaded
 
 HOUR = 3600.0
@@ -263,7 +264,7 @@ def test_a_hold_that_comes_before_the_first_look_after_a_sleep_is_not_longer_ove
     world.now += 2 * HOUR
     world.wall += 2 * HOUR
     world.hold(600.0, "eve (uid 1001)", EVE)
-    kept = json.loads(json.dumps(commitments(world.state, world.now, world.wall)))
+    kept = commitments(world.state, world.now, world.wall)
     (hold,) = initial("another boot", "i-1", kept, 20.0).core.people.holds
     assert hold.until == pytest.approx(620.0)
 
@@ -273,13 +274,13 @@ def test_a_hold_of_the_version_before_survives_an_upgrade() -> None:
     world = started()
     world.hold(2 * HOUR, "eve (uid 1001)", EVE)
     kept = commitments(world.state, world.now, world.wall)
-    old = {name: value for name, value in kept.items() if name not in {"holders", "accounts"}}
+    old = {name: value for name, value in plain(kept).items() if name not in {"holders", "accounts"}}
     assert all(len(hold) == 4 for hold in old["holds"]), "an older version reads them too"
     saved = dump(world.state)
     core = {name: value for name, value in saved["core"].items() if name not in {"accounts", "wish"}}
     core["holds"] = [hold[:4] for hold in core["holds"]]
     for state in (
-        initial("another boot", "i-1", json.loads(json.dumps(old)), 20.0),
+        initial("another boot", "i-1", build(Commitments, old), 20.0),
         load(json.loads(json.dumps({**saved, "core": core}))),
     ):
         (hold,) = state.core.people.holds
@@ -301,7 +302,7 @@ def test_the_user_of_an_old_hold_is_in_its_owner(owner: str, uid: int | None) ->
         "incident": None,
     }
     saved |= {"unused": 0.0, "ran": 0.0, "spent": 0.0, "wall": 1.7e9}
-    core = initial("b", "i", saved).core
+    core = initial("b", "i", build(Commitments, saved)).core
     assert core.clocks.wall == 1.7e9, "nothing was known against its date"
     (hold,) = core.people.holds
     assert hold == Hold(owner, "", 100.0, 1.7e9 + 100.0, uid)

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from costguard.engine import Known, Observation, Policy, State, Tick, step
-from costguard.engine.saved import CORE, INCIDENT, commitments, dump, initial, load
+from costguard.engine.saved import CORE, INCIDENT, Commitments, commitments, dump, initial, load
 from costguard.engine.window import NEVER
+from costguard.process.wire import build, plain, to_line
 
 SAVED = json.loads(Path(__file__).with_name("saved.json").read_text())
 """A state with another value in every field, and its commitments, as they are written; and a fresh state."""
@@ -31,7 +32,8 @@ def test_a_fresh_state_is_saved_as_ever() -> None:
 def test_commitments_are_written_as_ever() -> None:
     """What must survive a boot."""
     state = load(SAVED["state"])
-    assert json.dumps(commitments(state, state.at, 1.7e9, 2.0)) == json.dumps(SAVED["commitments"])
+    assert json.loads(to_line(commitments(state, state.at, 1.7e9, 2.0))) == SAVED["commitments"]
+    assert plain(build(Commitments, SAVED["commitments"])) == SAVED["commitments"]
 
 
 def every(value: object, path: str = "") -> dict[str, object]:

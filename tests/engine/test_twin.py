@@ -1,6 +1,5 @@
 """The fast path and the full one are one rule: a life lived twice, by an engine that lets ticks pass unthought and by one that thinks about each."""
 
-import json
 import os
 
 import hypothesis.strategies as st
@@ -32,8 +31,9 @@ from costguard.engine.effects import Abandon, Effect, Go, Tell
 from costguard.engine.obstacles import due_at
 from costguard.engine.reasons import OWN_REASONS
 from costguard.engine.rules import rules_of
-from costguard.engine.saved import commitments
+from costguard.engine.saved import Commitments, commitments
 from costguard.engine.window import NEVER
+from costguard.process.wire import from_line, to_line
 from tests.engine.world import ANSWERS, BASE, BUSY, DARK, EPOCH, HEALTHY, QUIET, reloaded, same
 
 LEASE = BASE._replace(lease_until=EPOCH + 900.0, unused_after=None)
@@ -232,9 +232,9 @@ class Twins:
         self.now, self.suspended, self.pending = 20.0, 0.0, {}
         self.quick = self.full = initial(f"boot-{self.boots:03}-x", "i-1", kept, self.now)
 
-    def kept(self) -> list[dict[str, object]]:
+    def kept(self) -> list[Commitments]:
         return [
-            json.loads(json.dumps(commitments(state, self.now, self.wall, self.policy.price_per_hour)))
+            from_line(Commitments, to_line(commitments(state, self.now, self.wall, self.policy.price_per_hour)))
             for state in (self.quick, self.full)
         ]
 

@@ -27,8 +27,9 @@ from costguard.engine import (
     step,
 )
 from costguard.engine.effects import Abandon, Check, Confirm, Effect, Go, Leave, Prepare, Tell
-from costguard.engine.saved import commitments, dump, load
+from costguard.engine.saved import Commitments, commitments, dump, load
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, WARNING, WATCHING
+from costguard.process.wire import from_line, to_line
 from tests.engine.monitor import Monitor
 
 QUIET = Known(0.0)
@@ -259,11 +260,13 @@ class World:
         self.pending = {i: e for i, e in self.pending.items() if isinstance(e, Go)}
         return self.send(Began(self.now, "restart"))
 
+    def kept(self) -> Commitments:
+        """The commitments as they are read from their file."""
+        return from_line(Commitments, to_line(commitments(self.state, self.now, self.wall, self.policy.price_per_hour)))
+
     def lose_state(self, down: float = 5.0) -> None:
         """The guard ends, and within the same boot another one finds the commitments only."""
-        kept = json.loads(
-            json.dumps(commitments(self.state, self.now, self.wall, self.policy.price_per_hour), allow_nan=False)
-        )
+        kept = self.kept()
         self.now += down
         self.wall += down
         boot_id = f"boot-{self.boots:03}-x"
@@ -277,16 +280,14 @@ class World:
 
     def boot(self, off: float = 60.0) -> None:
         """The machine goes down and comes back; its date may be another one then (``off`` less than 0)."""
-        kept = json.loads(
-            json.dumps(commitments(self.state, self.now, self.wall, self.policy.price_per_hour), allow_nan=False)
-        )
+        kept = self.kept()
         self.boots += 1
         self.now, self.suspended = 20.0, 0.0
         self.wall += off
         boot_id = f"boot-{self.boots:03}-x"
         self.state = initial(boot_id, "i-1", kept, self.now)
         self.pending = {}
-        self.monitor.boot(boot_id, self.policy, min(kept["unused"], self.monitor.quiet_for()))
+        self.monitor.boot(boot_id, self.policy, min(kept.unused, self.monitor.quiet_for()))
 
     # what happened so far
 
