@@ -15,8 +15,8 @@ from costguard.engine.observation import Veto
 from costguard.engine.policy import Policy
 from costguard.engine.window import NEVER
 from costguard.host.ports import UNWATCHED, Ended, Host, Instant, Line, Report
-from costguard.process.wire import build
-from costguard.readers.cloud.job import CloudAnswer, CloudJob
+from costguard.process.wire import MalformedError, build
+from costguard.readers.cloud.job import NOTHING_KNOWN, CloudAnswer, CloudJob
 
 ANSWER_WITHIN_SECONDS = 30.0
 """For one answer: a metadata service that does not answer is asked several times."""
@@ -50,16 +50,20 @@ PRICE_LIMIT = 1e5
 """An hourly price above this is not believed."""
 
 
-NO_ANSWER = CloudAnswer(0, "", None, None, (), None, None, ())
-"""Before the first one."""
-
-
 class Announced(NamedTuple):
     """A notice that the cloud shows: its date, and when it was first and last seen, on the boot clock."""
 
     due: float
     first: float
     seen: float
+
+
+class CloudMemory(NamedTuple):
+    """What is known by tags and of the price, for the next guard. ``asks``: each with its end on the boot clock, None for never."""
+
+    settings: Mapping[str, object]
+    asks: tuple[tuple[str, float | None], ...]
+    price: Mapping[str, object] = {}
 
 
 class CloudSide(ReaderSide):
@@ -73,7 +77,7 @@ class CloudSide(ReaderSide):
         self._vetoes: tuple[tuple[Veto, float], ...] = ()  # each with its end on the boot clock
         self._announced: dict[str, Announced] = {}  # notices by id
         self._said: dict[str, Any] = {}  # the last answer as it came, and as a value
-        self._answer = NO_ANSWER
+        self._answer = NOTHING_KNOWN
         self._access: CloudAccess | None = None
         self.adopt(config)
 
@@ -123,21 +127,21 @@ class CloudSide(ReaderSide):
             return policy
         return policy._replace(price_per_hour=float(price["amount"]), currency=str(price.get("currency")))
 
-    def remember(self, saved: Mapping[str, Any]) -> None:
+    def remember(self, saved: CloudMemory | None) -> None:
         """Go on with the `memory` of an earlier process of this boot, or reader: its tags count until they are read again."""
         cloud = self._access.cloud if self._access else {}
-        self._plan_price = dict(saved.get("price") or {})
-        if self._reader is None or cloud.get("tags") == "off" or not saved:
+        self._plan_price = dict(saved.price) if saved is not None else {}
+        if self._reader is None or cloud.get("tags") == "off" or saved is None:
             return
-        self.settings = dict(saved["settings"]) if cloud.get("tag_settings") is True else {}
-        self._vetoes = tuple((Veto(TAG, str(text), hatch=True), float(end or NEVER)) for text, end in saved["asks"])
+        self.settings = dict(saved.settings) if cloud.get("tag_settings") is True else {}
+        self._vetoes = tuple((Veto(TAG, text, hatch=True), end or NEVER) for text, end in saved.asks)
 
     @property
-    def memory(self) -> dict[str, Any]:
-        """Tags and price, for `remember` after a restart; empty when there is nothing."""
-        asks = [[veto.reason, None if end == NEVER else end] for veto, end in self._vetoes]
-        saved = {"settings": self.settings, "asks": asks, **({"price": self._plan_price} if self._plan_price else {})}
-        return saved if any(saved.values()) else {}
+    def memory(self) -> CloudMemory | None:
+        """Tags and price, for `remember` after a restart; None when there is nothing."""
+        asks = tuple([(veto.reason, None if end == NEVER else end) for veto, end in self._vetoes])
+        memory = CloudMemory(self.settings, asks, self._plan_price)
+        return memory if any(memory) else None
 
     def vetoes(self, now: float) -> tuple[Veto, ...]:
         """The vetoes of instance tags that have not ended."""
@@ -161,20 +165,20 @@ class CloudSide(ReaderSide):
             self._reader.ended(event.code, now.boot)
             self._report("cloud", f"{UNREADABLE}: {self._reader.failure}")
             return []
-        answer = self._reader.line(event.data, now.boot)
-        if answer is None:
+        line = self._reader.line(event.data, now.boot)
+        if line is None:
             return []
-        if "none" in answer:  # not rented, or from a cloud that no plug-in knows
-            self.stop()
-            return []
-        said = {**answer, "read": 0}
+        said = {**line, "read": 0}
         try:
             if said != self._said:  # in most ticks nothing but the number of the read is new
                 self._answer, self._said = build(CloudAnswer, said), said
-            return self._events(self._answer, now.boot)
-        except (TypeError, ValueError, AttributeError, LookupError) as error:
+        except MalformedError as error:
             self._report("cloud", f"{UNREADABLE}: malformed answer from the cloud reader ({error})")
             return []
+        if self._answer.none:  # not rented, or from a cloud that no plug-in knows
+            self.stop()
+            return []
+        return self._events(self._answer, now.boot)
 
     def _events(self, answer: CloudAnswer, now: float) -> list[Event]:
         self._report("cloud", f"{UNREADABLE}: {answer.error}" if answer.error else None)

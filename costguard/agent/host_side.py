@@ -4,13 +4,13 @@ Nothing here decides. An activity is a veto; so is the unknown of a sense that i
 """
 
 from collections.abc import Iterable, Mapping
-from math import isfinite
 from typing import Any
 
 from costguard.agent.reader import NOT_YET, ReaderProcess, ReaderSide, Watch
 from costguard.engine.observation import Veto
 from costguard.host.ports import UNWATCHED, Ended, Host, Line, Report
-from costguard.readers.host.job import HostJob
+from costguard.process.wire import MalformedError, build
+from costguard.readers.host.job import HostAnswer, HostJob
 from costguard.readers.host.sense import NOT_YET as NOT_YET_SEEN
 from costguard.readers.host.sense import Activity, Sight
 
@@ -38,8 +38,10 @@ class HostSide(ReaderSide):
         self._host, self._report = host, report
         self._senses: dict[str, Mapping[str, Any]] = {}
         self._place: dict[str, str] = {}
-        self._heard: object = None
+        self._heard: int | None = None
         """The number of the answer that `sights` are of; None where they are of none."""
+        self._said: dict[str, Any] = {}  # the last answer as it came, and as a value
+        self._answer = HostAnswer(0, {})
         self.sights: dict[str, Sight] = {}
         """What each sense that is switched on saw last."""
         self._lately: dict[tuple[str, str], Activity] = {}
@@ -110,23 +112,28 @@ class HostSide(ReaderSide):
             self._reader.ended(event.code, now)
             self._lost(self._reader.failure)
             return
-        answer = self._reader.line(event.data, now)
-        if answer is None:
+        line = self._reader.line(event.data, now)
+        if line is None:
             if self._reader.child is None:
                 self._lost(self._reader.failure)
             return
-        given: Any = answer.get("senses")
-        if isinstance(given, int) and not isinstance(given, bool):  # what it has said in that answer
-            if given != self._heard:
+        try:
+            said = {**line, "read": 0}
+            if said != self._said:  # in most ticks nothing but the number of the read is new
+                self._answer, self._said = build(HostAnswer, said), said
+            self._hear(self._answer._replace(read=line["read"]), now)
+        except MalformedError as error:
+            self._lost(f"malformed answer from the host reader ({error})")
+
+    def _hear(self, answer: HostAnswer, now: float) -> None:
+        """Take an answer. Raises MalformedError where a sense is missing in it."""
+        if isinstance(answer.senses, int):  # what it has said in that answer
+            if answer.senses != self._heard:
                 self._heard = None
             return
-        try:
-            before, self.sights = self.sights, sights_of(given, self._senses, now)
-            self._note_ends(before)
-        except (TypeError, ValueError, LookupError, AttributeError) as error:
-            self._lost(f"malformed answer from the host reader ({type(error).__name__})")
-            return
-        self._heard = answer.get("read")
+        before, self.sights = self.sights, sights_of(answer.senses, self._senses, now)
+        self._note_ends(before)
+        self._heard = answer.read
         self._report("host", None)
         self._judge()
 
@@ -210,9 +217,17 @@ class HostSide(ReaderSide):
         return [sentence(one, now) for sight in self.sights.values() for one in sight.active]
 
 
-def sights_of(answer: Mapping[str, Any], names: Iterable[str], now: float) -> dict[str, Sight]:
-    """What each sense saw. Raises what reading a malformed answer may raise."""
-    return {name: _sight(answer[name], now) for name in names}
+def sights_of(told: Mapping[str, Sight], names: Iterable[str], now: float) -> dict[str, Sight]:
+    """What each of these senses saw, and nothing of it after now. Raises MalformedError where one is missing."""
+    sights = {}
+    for name in names:
+        if name not in told:
+            raise MalformedError(f"senses.{name} is missing")
+        sight = told[name]
+        sights[name] = (
+            sight._replace(active=tuple([_until(now, one) for one in sight.active])) if sight.active else sight
+        )
+    return sights
 
 
 def vetoes_of(sights: Mapping[str, Sight], senses: Mapping[str, Mapping[str, Any]]) -> tuple[Veto, ...]:
@@ -250,19 +265,9 @@ def job_of(senses: Mapping[str, Mapping[str, Any]], places: Mapping[str, str]) -
     return HostJob(own, **places)
 
 
-def _sight(row: list[Any], now: float) -> Sight:
-    """Raises what reading a malformed answer may raise."""
-    active, unknown, seen = row
-    return Sight(tuple([_activity(one, now) for one in active]), str(unknown), str(seen))
-
-
-def _activity(row: list[Any], now: float) -> Activity:
-    who, what, since, last, lets_go, user = row
-    began, ended = float(since), float(last)
-    if not (isfinite(began) and isfinite(ended)):
-        raise ValueError(row)
-    ended = min(ended, now)
-    return Activity(str(who), str(what), min(began, ended), ended, str(lets_go), str(user))
+def _until(now: float, one: Activity) -> Activity:
+    last = min(one.last, now)
+    return one._replace(since=min(one.since, last), last=last)
 
 
 def sentence(activity: Activity, now: float) -> str:

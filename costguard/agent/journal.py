@@ -6,7 +6,7 @@ from costguard.engine.effects import Tell
 from costguard.engine.machine import Step
 from costguard.engine.narrate import STARTING, Sentence
 from costguard.engine.state import Core
-from costguard.host.ports import UNWATCHED, Host
+from costguard.host.ports import Host, Unwatched
 
 LOG_EVERY_SECONDS = 60.0
 """While the state is the same, a changed sentence is logged at most this often."""
@@ -123,16 +123,21 @@ class Journal:
         self.troubles: dict[str, str] = {}
         """What is wrong with the guard itself, by subject."""
 
-    def trouble(self, subject: str, message: str | None) -> None:
-        """Log once that a part of the guard itself fails, and once (None) that it works again, or (`UNWATCHED`) that nobody looks."""
+    def trouble(self, subject: str, message: str | Unwatched | None) -> None:
+        """Log once that a part of the guard itself fails, and once (None) that it works again, or that nobody looks."""
         before = self.troubles.get(subject)
-        if message and message != before:
-            self.troubles[subject] = message
-            self._host.say(f"<3>{message}")
-        elif not message and before:
+        if isinstance(message, str):
+            if message != before:
+                self.troubles[subject] = message
+                self._host.say(f"<3>{message}")
+        elif before is not None:
             del self.troubles[subject]
-            unwatched = f"no longer watched under the new configuration: {before}"
-            self._host.say(f"<5>{unwatched if message == UNWATCHED else recovered(subject)}")
+            unwatched = isinstance(message, Unwatched)
+            self._host.say(
+                f"<5>no longer watched under the new configuration: {before}"
+                if unwatched
+                else f"<5>{recovered(subject)}"
+            )
 
     def tell(self, effect: Tell, sentence: Sentence, at: float) -> None:
         """Log a message to people, which says the sentence too."""

@@ -3,9 +3,8 @@
 import os
 from collections.abc import Mapping
 
+from costguard.doctor.hardware import probe
 from costguard.files import names_in, text_of
-from costguard.process.child import first_answer
-from costguard.readers.nvml.job import NvmlJob
 
 PROBE_SECONDS = 15.0
 """How long a reading may take before the driver counts as hanging (so there is one)."""
@@ -22,7 +21,7 @@ def nvidia_hardware(places: Mapping[str, str], seconds: float = PROBE_SECONDS) -
     """
     if _on_pci_bus(places.get("sysfs", "/sys")):
         return True
-    answer = _first_reading(places, seconds)
+    answer = probe({"sysfs": "/sys", "devfs": "/dev", **places}, seconds)
     if answer.get("gpus"):
         return True
     return False if answer.get("hardware") is False else None
@@ -34,9 +33,3 @@ def _on_pci_bus(sysfs: str) -> bool:
         text_of(f"{root}/{name}/vendor").strip() == _NVIDIA and text_of(f"{root}/{name}/class").startswith(_DISPLAY)
         for name in names_in(root)
     )
-
-
-def _first_reading(places: Mapping[str, str], seconds: float) -> dict[str, object]:
-    """The first answer of the NVML reader; empty when there is none in time."""
-    job = NvmlJob(sysfs=places.get("sysfs", "/sys"), devfs=places.get("devfs", "/dev"))
-    return first_answer("nvml", [job, {"read": 1}], seconds) or {}

@@ -162,8 +162,8 @@ def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arriva
         return []
     from costguard.agent import task_words
     from costguard.notify.job import DeliveryResult, Draft, TellJob, access
-    from costguard.process.child import first_answer
-    from costguard.process.wire import MalformedError, build
+    from costguard.process.child import EndedError, SilentError, first_answer
+    from costguard.process.wire import MalformedError
 
     machine = os.uname().nodename
     title = f"Test: messages of costguard on {machine} arrive here"
@@ -180,12 +180,12 @@ def _send(effective: "Mapping[str, Any]", names: "Sequence[str]") -> list[Arriva
         history=str(effective["paths"]["state"]),
         access=access(effective),
     )
-    reply = first_answer("notify", [job], SECONDS + START_SECONDS)
     try:
-        if reply is None:
-            told = DeliveryResult(error=f"the worker did not answer within {SECONDS:.0f} s")
-        else:
-            told = build(DeliveryResult, reply) if reply else DeliveryResult(error=ENDED)
+        told = first_answer("notify", DeliveryResult, job, SECONDS + START_SECONDS)
+    except SilentError:
+        told = DeliveryResult(error=f"the worker did not answer within {SECONDS:.0f} s")
+    except EndedError:
+        told = DeliveryResult(error=ENDED)
     except MalformedError as error:
         told = DeliveryResult(error=f"internal error: malformed answer ({error}); please report it")
     return [_arrival(name, told) for name in names]

@@ -20,6 +20,7 @@ from costguard.engine.words import several
 from costguard.errors import REFUSED, CostguardError
 from costguard.process.child import Child, EndedError, SilentError
 from costguard.readers.nvml.job import NvmlJob
+from costguard.readers.question import Question
 
 if TYPE_CHECKING:
     from costguard.engine.observation import Device, Reading
@@ -210,7 +211,7 @@ class _Recorder:
         self._number += 1
         try:
             process = self._process or self._start()
-            process.send({"read": self._number})
+            process.send(Question(self._number))
             end = time.monotonic() + (ANSWER_SECONDS if self._answered else FIRST_ANSWER_SECONDS)
             while True:
                 answer = json.loads(process.line(end))

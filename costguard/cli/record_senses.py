@@ -1,14 +1,17 @@
 """What senses see while `costguard record` records: a host reader of its own, asked at each look."""
 
-import json
 import os
 import time
+from collections.abc import Mapping
 from typing import Any
 
 from costguard.agent.host_side import chosen, job_of, sights_of, vetoes_of
 from costguard.engine.observation import Veto
 from costguard.process.child import Child, EndedError, SilentError
+from costguard.process.wire import from_line
+from costguard.readers.host.job import HostAnswer
 from costguard.readers.host.sense import Sight
+from costguard.readers.question import Question
 
 ANSWER_SECONDS = 5.0
 AGAIN_SECONDS = 60.0
@@ -35,27 +38,26 @@ class SenseWatch:
             why = "the host reader ended"
         except SilentError:
             why = "the host reader does not answer"
-        except (OSError, ValueError, TypeError, LookupError, AttributeError):
+        except (OSError, ValueError):
             pass
         if self._process is not None:
             self.end()
             self._not_before = now + AGAIN_SECONDS
         return vetoes_of({name: Sight(unknown=why) for name in self._senses}, self._senses)
 
-    def _ask(self, now: float) -> dict[str, Any]:
+    def _ask(self, now: float) -> Mapping[str, Sight]:
         if self._process is None:
             if now < self._not_before:
                 raise ValueError
             self._process = Child("host", environment=os.environ)
             self._process.send(job_of(self._senses, self._places))
         self._number += 1
-        self._process.send({"read": self._number})
+        self._process.send(Question(self._number))
         end = time.monotonic() + ANSWER_SECONDS
         while True:
-            answer = json.loads(self._process.line(end))
-            if answer["read"] == self._number:
-                found: dict[str, Any] = answer["senses"]
-                return found
+            number, senses = from_line(HostAnswer, self._process.line(end))
+            if number == self._number and not isinstance(senses, int):
+                return senses
 
     def end(self) -> None:
         """End the reader."""

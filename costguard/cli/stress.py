@@ -19,7 +19,8 @@ from costguard.config import values
 from costguard.errors import REFUSED, CostguardError
 
 if TYPE_CHECKING:
-    from costguard.workloads.stress import Load, LoadPlan, Loads, TargetGpu
+    from costguard.workloads.load import LoadJob
+    from costguard.workloads.stress import Load, Loads, TargetGpu
 
 FAILED = 1
 """Exit code when a GPU's load failed."""
@@ -109,7 +110,8 @@ def command(
     as_json: bool,
 ) -> None:
     """See `HELP`."""
-    from costguard.workloads.stress import LoadPlan, Loads, Sensors, Signalled, missing_torch
+    from costguard.workloads.load import LoadJob
+    from costguard.workloads.stress import Loads, Sensors, Signalled, missing_torch
 
     before = {number: signal.getsignal(number) for number in _ENDING}
     for number, handler in before.items():
@@ -119,7 +121,7 @@ def command(
     loads = Loads(sensors)
     try:
         chosen = _chosen(sensors.first(), gpus)
-        plan = LoadPlan(memory, chunk, work, load)
+        plan = LoadJob(memory, chunk, work, load)
         if dry_run:
             if missing := missing_torch(python or sys.executable):
                 raise _no_torch(python, missing)
@@ -185,7 +187,7 @@ def _chosen(answer: Mapping[str, Any], wanted: Sequence[str]) -> "list[TargetGpu
     return list(picked.values()) or usable
 
 
-def _print_dry_run(chosen: "Sequence[TargetGpu]", plan: "LoadPlan", duration: float | None) -> None:
+def _print_dry_run(chosen: "Sequence[TargetGpu]", plan: "LoadJob", duration: float | None) -> None:
     from costguard.engine.words import spell
 
     doing = "hold it" if plan.work == "hold" else f"compute ({plan.work}, {values.show_share(plan.load)} of the time)"
@@ -205,7 +207,7 @@ def _no_torch(python: str | None, missing: str) -> CostguardError:
 
 def _conclude(loads: "Loads", python: str | None, *, as_json: bool) -> None:
     """Print what became of each GPU; end with the code that says whether all went well."""
-    if missing := next((load.missing for load in loads.loads if load.missing), ""):
+    if missing := next((load.said.missing for load in loads.loads if load.said.missing), ""):
         raise _no_torch(python, missing)
     rows = loads.summary()
     if as_json:

@@ -5,11 +5,13 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from costguard.agent import decode
 from costguard.doctor.finding import CheckResult, bad, note, ok, warn
 from costguard.files import text_of
-from costguard.process.child import first_answer
+from costguard.process.child import EndedError, SilentError, first_line
 from costguard.readers.nvml.job import NvmlJob
 from costguard.readers.nvml.pci import Bus
+from costguard.readers.question import Question
 
 PROBE_SECONDS = 20.0
 """For one reading by a fresh process: without persistence mode the driver takes 1 to 3 s for each GPU."""
@@ -77,9 +79,12 @@ def checks(found: Hardware, places: Mapping[str, str], *, read: bool = False) ->
 def probe(places: Mapping[str, str], seconds: float = PROBE_SECONDS) -> dict[str, Any]:
     """One reading in a child process, as the agent makes it; ``error`` says why there is none."""
     job = NvmlJob(sysfs=places["sysfs"], devfs=places["devfs"])
-    answer = first_answer("nvml", [job, {"read": 1}], seconds)
-    if answer is None:
+    try:
+        answer = decode.message(first_line("nvml", [job, Question(1)], seconds)) or {}
+    except SilentError:
         return {"error": f"the driver did not answer within {seconds:.0f} s; the reader was killed", "gpus": []}
+    except EndedError:
+        answer = {}
     if "gpus" in answer:
         return answer
     last = answer.get("last_words")

@@ -108,7 +108,7 @@ def _beyond(effective: Mapping[str, Any], name: str, last: LastDelivery, lack: L
     if found and (found.level != "note" or not last.lost):
         return found
     test = _last_test(effective, name)
-    retested = isinstance(test, tested.LastTest) and test.arrived and last.failed is not None and test.at > last.failed
+    retested = isinstance(test, tested.LastTest) and test.ok and last.failed is not None and test.at > last.failed
     if last.lost and not retested:
         story = f"; `costguard history {last.incident}` tells the rest" if last.incident else ""
         since = " (this user may not see whether it was tested since)" if isinstance(test, PermissionError) else ""
@@ -173,7 +173,7 @@ def _tested(
     urls = str(effective["notify"]["channels"][name].get("urls", ""))
     if isinstance(test, PermissionError):
         return note(f"{name}: this user may not see whether it was tested", "`sudo costguard doctor` sees it")
-    still = _still_tested(urls, test) if test is not None and test.arrived else False
+    still = _still_tested(urls, test) if test is not None and test.ok else False
     if test is not None and still:
         return ok(f"{name}: took a test on {date(test.at)}")
     if test is not None and still is None:
@@ -184,7 +184,7 @@ def _tested(
         return note(f"{name}: took a message on {date(last.taken)}; never tested with these settings", try_it)
     if test is None:
         return warn(f"{name}: never tested with these settings, so it is unknown whether messages arrive", try_it)
-    if not test.arrived:
+    if not test.ok:
         return warn(f"{name}: the test of {date(test.at)} did not arrive", try_it)
     return warn(f"{name}: its address is not the one that was tested on {date(test.at)}", try_it)
 

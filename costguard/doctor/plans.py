@@ -12,8 +12,8 @@ from costguard.doctor.finding import CheckResult, Level, bad, note
 from costguard.engine.wording import wording_of
 from costguard.engine.words import duration
 from costguard.plans import VERDICT_WORDS
-from costguard.process.child import first_answer
-from costguard.process.wire import MalformedError, build
+from costguard.process.child import EndedError, SilentError, first_answer
+from costguard.process.wire import MalformedError
 
 CLOUD_SECONDS = 20.0
 """Deadline of the cloud; then the worker names what did not answer."""
@@ -68,9 +68,12 @@ def plans(effective: Mapping[str, Any], report: Mapping[str, Any] | None) -> lis
 def _ask(action: str, effective: Mapping[str, Any]) -> PlanShown:
     job = Context.of(effective, action)._replace(deadline=CLOUD_SECONDS, results="")  # a plan leaves no file
     who = f"uid {os.geteuid()}"
-    reply = first_answer("act", [job], PLAN_SECONDS)
     try:
-        answer = build(ActionAnswer, reply) if reply is not None else ActionAnswer(error="the plan took too long")
+        answer = first_answer("act", ActionAnswer, job, PLAN_SECONDS)
+    except SilentError:
+        answer = ActionAnswer(error="the plan took too long")
+    except EndedError:
+        answer = ActionAnswer()
     except MalformedError as error:
         answer = ActionAnswer(
             error=f"internal error: malformed answer of the action worker ({error}); please report it"

@@ -52,11 +52,15 @@ class Signal(NamedTuple):
 
 HostEvent = Line | Ended | Request | Signal
 
-Report = Callable[[str, str | None], None]
-"""Called with a subject and the message of what is wrong with it, None when it works again, or `UNWATCHED`."""
 
-UNWATCHED = ""
-"""What is reported of a subject at which nobody looks any more, or which begins anew: nobody knows whether it works."""
+class Unwatched:
+    """Nobody looks at a subject any more, or it begins anew: nobody knows whether it works."""
+
+
+UNWATCHED = Unwatched()
+
+Report = Callable[[str, str | Unwatched | None], None]
+"""Called with a subject and the message of what is wrong with it, None when it works again, or `UNWATCHED`."""
 
 
 class SpawnFailed(Exception):

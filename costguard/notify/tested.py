@@ -10,7 +10,9 @@ import secrets
 import stat
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from costguard.process.wire import MalformedError, build, plain
 
 FILE = "channels-tested.json"
 LONGEST_BYTES = 1 << 20
@@ -20,10 +22,14 @@ _SCRYPT_ROUNDS, _SCRYPT_BLOCK, _SCRYPT_LANES = 1 << 14, 8, 1
 
 
 class LastTest(NamedTuple):
-    """The last test of a channel: whether it arrived, its date, and what is kept of its addresses (empty: nothing)."""
+    """The last test of a channel, as the file has it: its date, whether it arrived, with which settings, by their digest.
 
-    arrived: bool
+    ``salt``, ``addresses``: what is kept of its addresses; empty for nothing.
+    """
+
     at: float
+    ok: bool
+    settings: str
     salt: str = ""
     addresses: str = ""
 
@@ -58,15 +64,15 @@ def keep(
     try:
         found = known(state)
         for name, fine in results.items():
-            found[name] = {"at": now, "ok": fine, "settings": digest(settings[name])}
+            found[name] = LastTest(now, fine, digest(settings[name]))
             if urls := (addresses or {}).get(name):
                 salt = secrets.token_hex(SALT_BYTES)
-                found[name] |= {"salt": salt, "addresses": _slow_digest(urls, salt)}
+                found[name] = found[name]._replace(salt=salt, addresses=_slow_digest(urls, salt))
         os.makedirs(state, mode=0o700, exist_ok=True)
         descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             os.fchmod(descriptor, 0o600)  # also where a test that was killed left the file
-            json.dump(found, file)
+            json.dump({name: plain(test) for name, test in found.items()}, file)
         os.replace(f"{path}.new", path)
     except OSError:
         with suppress(OSError):
@@ -75,8 +81,8 @@ def keep(
     return True
 
 
-def known(state: str) -> dict[str, Any]:
-    """Every channel that was tested. Raises PermissionError if this user may not read the file."""
+def known(state: str) -> dict[str, LastTest]:
+    """The last test of every channel that was tested. Raises PermissionError if this user may not read the file."""
     try:
         descriptor = os.open(os.path.join(state, FILE), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with os.fdopen(descriptor, encoding="utf-8") as file:
@@ -85,13 +91,14 @@ def known(state: str) -> dict[str, Any]:
         raise
     except (OSError, ValueError):
         return {}
-    return {str(name): one for name, one in found.items() if isinstance(one, dict)} if isinstance(found, dict) else {}
+    tests = {}
+    for name, one in found.items() if isinstance(found, dict) else ():
+        with suppress(MalformedError):
+            tests[name] = build(LastTest, one)
+    return tests
 
 
 def last(state: str, name: str, channel: Mapping[str, object]) -> LastTest | None:
     """The last test of this channel with these settings; None where it was never tested. Raises PermissionError."""
-    found = known(state).get(name, {})
-    at = found.get("at")
-    if found.get("settings") != digest(channel) or not isinstance(at, int | float):
-        return None
-    return LastTest(found.get("ok") is True, float(at), str(found.get("salt") or ""), str(found.get("addresses") or ""))
+    found = known(state).get(name)
+    return found if found is not None and found.settings == digest(channel) else None

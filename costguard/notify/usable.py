@@ -3,14 +3,15 @@
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 
 from costguard.config.addresses import Lack, lacks
 from costguard.masking import mask
 from costguard.notify import secret_urls
 from costguard.notify.job import STORED, Judged, JudgeJob
 from costguard.notify.message import DeliveryError
-from costguard.process.child import first_answer
-from costguard.process.wire import MalformedError, build
+from costguard.process.child import EndedError, SilentError, first_answer
+from costguard.process.wire import MalformedError
 from costguard.process.worker import serve
 
 WITHIN_SECONDS = 20.0
@@ -30,11 +31,9 @@ def troubles(channels: Mapping[str, Mapping[str, object]]) -> list[Lack]:
         for name, urls in references.items()
         if name not in lacking and not urls.startswith(STORED)  # the cloud's store is asked when it counts
     }
-    reply = first_answer("addresses", [JudgeJob(asked)], WITHIN_SECONDS) if asked else None
-    try:
-        judged = build(Judged, reply) if reply else Judged()
-    except MalformedError:
-        judged = Judged()
+    judged = Judged()
+    with suppress(SilentError, EndedError, MalformedError):
+        judged = first_answer("addresses", Judged, JudgeJob(asked), WITHIN_SECONDS) if asked else judged
     for name, words in judged.bad.items():
         certain = references[name].startswith("file:")  # a variable and a credential of the agent may be others
         found.append(Lack(name, words, certain, partly=name in judged.partly))

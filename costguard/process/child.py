@@ -3,18 +3,19 @@
 The resident guard has its children in `costguard.host.children`.
 """
 
-import json
 import os
 import select
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Self
+from typing import Self, TypeVar
 
 from costguard.process.command_lines import command_lines
-from costguard.process.wire import to_line
+from costguard.process.wire import from_line, to_line
 from costguard.trust import clean
+
+T = TypeVar("T")
 
 KILLED_WITHIN_SECONDS = 2.0
 """How long to wait for a killed program: in a hung driver even SIGKILL may not end it."""
@@ -107,23 +108,22 @@ class Child:
             return None
 
 
-def first_answer(program: str, lines: Sequence[object], seconds: float) -> dict[str, object] | None:
-    """Start a program, send it some lines, return the first object that it answers, and kill it.
+def first_answer(program: str, kind: type[T], job: object, seconds: float) -> T:
+    """Start a program, give it its job, return its answer, and kill it. Raises SilentError, EndedError and MalformedError."""
+    return from_line(kind, first_line(program, [job], seconds))
 
-    Empty when it ends without an answer, None when it does not answer in time.
-    """
+
+def first_line(program: str, lines: Sequence[object], seconds: float) -> bytes:
+    """Start a program, send it some lines, return the first one that it answers, and kill it. Raises SilentError and EndedError."""
     try:
         child = Child(program, stderr=subprocess.DEVNULL)
-    except OSError:
-        return {}
+    except OSError as error:
+        raise EndedError from error
     try:
         for value in lines:
             child.send(value)
-        answer = json.loads(child.line(time.monotonic() + seconds))
-    except SilentError:
-        return None
-    except (EndedError, OSError, ValueError):
-        return {}
+        return child.line(time.monotonic() + seconds)
+    except OSError as error:
+        raise EndedError from error
     finally:
         child.kill()
-    return answer if isinstance(answer, dict) else {}

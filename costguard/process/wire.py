@@ -3,10 +3,12 @@
 A field is written under its own name unless it equals an empty default, and is read by its annotation; a value that does
 not fit is refused with its path, never quoted, since it may be a secret. A missing field takes its default and an unknown
 one is ignored: the package may be replaced while the guard runs, and then the two ends have different versions.
+Inside a mapping a named tuple is a row, the list of its fields in their order: shorter, and written by the C half of `json`.
 """
 
 from collections.abc import Mapping
 from math import isfinite
+from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from costguard.process import lean_json
@@ -33,7 +35,7 @@ def from_line(kind: type[T], line: bytes | str) -> T:
 
 
 def plain(value: object) -> Any:  # noqa: ANN401 - JSON
-    """Turn named tuples into objects without their empty defaults, other tuples into lists; a mapping must be JSON already."""
+    """Turn named tuples into objects without their empty defaults, other tuples into lists; a mapping is left as it is."""
     names = getattr(value, "_fields", None)
     if names is not None:
         defaults = getattr(value, "_field_defaults", {})
@@ -45,9 +47,11 @@ def plain(value: object) -> Any:  # noqa: ANN401 - JSON
 
 
 def build(kind: type[T], value: object, path: str = "") -> T:
-    """Make a named tuple from a JSON object; ``path`` is where it is, for the message. Raises MalformedError."""
+    """Make a named tuple from a JSON object, within one also from a row; ``path`` is where it is, for the message. Raises MalformedError."""
     fields: Any = kind
     arguments = {}
+    if isinstance(value, list) and path:
+        value = dict(zip(fields._fields, value, strict=False))
     given = _object(value, path)
     for name, annotation in fields.__annotations__.items():
         field_path = f"{path}.{name}" if path else name
@@ -74,8 +78,8 @@ def _read(annotation: Any, value: object, path: str) -> Any:  # noqa: ANN401 - a
         if value not in parts:
             raise MalformedError(f"{path} is not one of {', '.join(map(str, parts))}")
         return value
-    if type(None) in parts:  # X | None
-        return None if value is None else _read(parts[0], value, path)
+    if origin is UnionType or type(None) in parts:  # X | int, X | None
+        return value if type(value) in parts[1:] else _read(parts[0], value, path)
     if origin is tuple:
         return _items(parts, value, path)
     if origin is Mapping:

@@ -14,7 +14,7 @@ from costguard.clocks import boot_clock
 from costguard.engine import Device, Known, Observation, Tick, Unknown
 from costguard.engine.rules import rules_of
 from costguard.engine.words import spell
-from costguard.host.ports import Ended, Instant, Line
+from costguard.host.ports import Ended, Instant, Line, Unwatched
 from costguard.process.wire import from_line
 from costguard.tree.decision import Decision, called, policy_of
 from costguard.tree.jobs import Launched, WatcherReport, WatchJob
@@ -73,7 +73,7 @@ class Watcher(WatcherLoop):
             if self._reading:
                 self._tick(now)
 
-    def _trouble(self, _subject: str, message: str | None) -> None:
+    def _trouble(self, _subject: str, message: str | Unwatched | None) -> None:
         """The reader's side says what is wrong as a whole; here each tick looks for that itself."""
 
     def turn(self) -> float:

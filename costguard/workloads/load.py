@@ -1,9 +1,8 @@
 """Hold a share of one GPU's free memory, and compute on it, until the process ends: the load of `costguard stress`.
 
-Run as a file, by any Python of version 3.9 or newer that has PyTorch, and on the one GPU that its environment allows. Standard input
-has the job, one line of JSON: ``memory`` (share of what is free), ``chunk`` (bytes of one allocation), ``work`` (*elementwise*,
-*matmul* or *hold*), ``load`` (share of the time), ``parent`` (its number). Standard output gets one line: ``{"held":bytes,"chunks":n,"why":text}`` once
-everything is held, or ``{"missing":text}``, ``{"failed":text}`` as its last one. The process ends with its parent.
+Run as a file, by any Python of version 3.9 or newer that has PyTorch, which need not have costguard, and on the one GPU that its
+environment allows. Standard input has a `LoadJob`, one line of JSON; standard output gets one `LoadAnswer` once everything is held,
+and one when it fails. The process ends with its parent.
 """
 
 import ctypes
@@ -12,8 +11,8 @@ import os
 import signal
 import sys
 import time
+from typing import TYPE_CHECKING, NamedTuple
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -32,9 +31,32 @@ _PR_SET_PDEATHSIG = 1
 _FLOAT_BYTES = 4
 
 
-def say(answer: "dict[str, object]") -> None:
+class LoadJob(NamedTuple):
+    """What a load does. ``memory``: share of what is free, ``chunk``: bytes of one allocation, ``load``: share of the time.
+
+    ``work``: *elementwise*, *matmul* or *hold*. ``parent``: the number of the process that asks for it.
+    """
+
+    memory: float
+    chunk: int
+    work: str
+    load: float
+    parent: int = 0
+
+
+class LoadAnswer(NamedTuple):
+    """Bytes that are ``held``, in how many chunks, and ``why`` it is less than was asked for; or why there is no load."""
+
+    held: int = 0
+    chunks: int = 0
+    why: str = ""
+    missing: str = ""  # the library
+    failed: str = ""
+
+
+def say(answer: LoadAnswer) -> None:
     """One line to the parent."""
-    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.write(json.dumps(answer._asdict()) + "\n")
     sys.stdout.flush()
 
 
@@ -115,34 +137,34 @@ def main() -> None:
     """Do the job; the parent ends this process."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    job = json.loads(sys.stdin.readline())
-    if os.getppid() != job["parent"]:  # it was gone before the line above could heed that
+    job = LoadJob(**json.loads(sys.stdin.readline()))
+    if os.getppid() != job.parent:  # it was gone before the line above could heed that
         return
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != here]  # its neighbours are no libraries
     try:
         import torch
     except ImportError as error:
-        say({"missing": str(error)})
+        say(LoadAnswer(missing=str(error)))
         return
     except Exception as error:  # noqa: BLE001 - a build that does not fit this machine fails in its own ways
-        say({"failed": f"PyTorch cannot be loaded: {_words(error)}"})
+        say(LoadAnswer(failed=f"PyTorch cannot be loaded: {_words(error)}"))
         return
     try:
         if not torch.cuda.is_available():
-            say({"failed": "PyTorch finds no GPU: is it built for CUDA, and for this driver?"})
+            say(LoadAnswer(failed="PyTorch finds no GPU: is it built for CUDA, and for this driver?"))
             return
-        chunks, why = hold(torch, job["memory"], job["chunk"])
+        chunks, why = hold(torch, job.memory, job.chunk)
         if not chunks:
-            say({"failed": f"no GPU memory can be allocated: {why or 'none is free'}"})
+            say(LoadAnswer(failed=f"no GPU memory can be allocated: {why or 'none is free'}"))
             return
-        say({"held": sum(chunk.numel() for chunk in chunks) * _FLOAT_BYTES, "chunks": len(chunks), "why": why})
-        if job["work"] != "hold":
-            compute(torch, chunks, job["work"], job["load"])
+        say(LoadAnswer(sum(chunk.numel() for chunk in chunks) * _FLOAT_BYTES, len(chunks), why))
+        if job.work != "hold":
+            compute(torch, chunks, job.work, job.load)
         while True:
             time.sleep(3600)
     except Exception as error:  # noqa: BLE001 - the process's boundary: whatever a GPU does is for the summary
-        say({"failed": _words(error)})
+        say(LoadAnswer(failed=_words(error)))
 
 
 if __name__ == "__main__":

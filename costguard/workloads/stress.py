@@ -12,10 +12,13 @@ from typing import Any, NamedTuple
 
 from costguard.agent.granted import VISIBLE
 from costguard.process.child import Child, EndedError, SilentError
+from costguard.process.wire import MalformedError, from_line, to_line
 from costguard.readers.nvml.job import NvmlJob
+from costguard.readers.question import Question
 from costguard.tree.members import OwnTree
 from costguard.tree.processes import send
 from costguard.tree.signals import become_subreaper
+from costguard.workloads.load import LoadAnswer, LoadJob
 
 LOAD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "load.py")
 
@@ -51,15 +54,6 @@ def missing_torch(python: str) -> str:
         ).returncode
         return "No module named 'torch'" if code == _ABSENT else f"it ends with {code}" if code else ""
     return ""
-
-
-class LoadPlan(NamedTuple):
-    """What a load does. ``memory``: share of what is free, ``chunk``: bytes, ``load``: share of the time."""
-
-    memory: float
-    chunk: int
-    work: str
-    load: float
 
 
 class TargetGpu(NamedTuple):
@@ -100,12 +94,11 @@ def _mean(values: Sequence[float]) -> float | None:
 class Load:
     """The process that loads one GPU."""
 
-    def __init__(self, python: str, gpu: TargetGpu, work: LoadPlan) -> None:
+    def __init__(self, python: str, gpu: TargetGpu, job: LoadJob) -> None:
         """Start it. Raises OSError."""
         self.gpu, self.meter = gpu, Meter()
-        self.held = self.chunks = 0
-        self.why = ""  # it holds less than was asked for
-        self.missing = self.failed = ""
+        self.said = LoadAnswer()
+        self.failed = ""
         self.began = time.monotonic()
         self._unread = b""
         self.process = subprocess.Popen(
@@ -120,7 +113,7 @@ class Load:
         assert self.process.stdout is not None
         self.words, self._job = self.process.stdout, self.process.stdin
         with suppress(BrokenPipeError):
-            self._job.write(json.dumps({**work._asdict(), "parent": os.getpid()}).encode() + b"\n")
+            self._job.write(to_line(job._replace(parent=os.getpid())) + b"\n")
 
     def heard(self) -> None:
         """Take what it says; the end of its words is its end."""
@@ -128,15 +121,13 @@ class Load:
         self._unread += data or b""
         while b"\n" in self._unread:
             line, _, self._unread = self._unread.partition(b"\n")
-            with suppress(ValueError, TypeError, AttributeError):
-                said = json.loads(line)
-                self.held, self.chunks = int(said.get("held", 0)), int(said.get("chunks", 0))
-                self.why, self.missing = str(said.get("why") or ""), str(said.get("missing") or "")
-                self.failed = str(said.get("failed") or "")
+            with suppress(MalformedError):  # a library writes what it likes
+                self.said = from_line(LoadAnswer, line)
+                self.failed = self.said.failed
         if not data:
             self.process.kill()  # one that only closed its output would be waited for, past its time
             code = self.process.wait()
-            self.failed = self.failed or self.missing or f"the load ended with {code}"
+            self.failed = self.failed or self.said.missing or f"the load ended with {code}"
 
     def close(self) -> None:
         """Close its pipes."""
@@ -148,11 +139,11 @@ class Load:
         return {
             "gpu": self.gpu.number,
             "uuid": self.gpu.uuid,
-            "held": self.held,
-            "chunks": self.chunks,
+            "held": self.said.held,
+            "chunks": self.said.chunks,
             "seconds": round(seconds, 1),
             "failed": self.failed or None,
-            "less": self.why or None,
+            "less": self.said.why or None,
             **self.meter.summary(),
         }
 
@@ -178,7 +169,7 @@ class Sensors:
         self._asked = time.monotonic()
         if self._child is not None:
             with suppress(EndedError):
-                self._child.send({"read": self._reads})
+                self._child.send(Question(self._reads))
 
     def answer(self, seconds: float = 0.001) -> dict[str, Any]:
         """The answer, when it comes in so many seconds; empty before."""
@@ -221,10 +212,10 @@ class Loads:
         self.loads: list[Load] = []
         self.began = self.ended = time.monotonic()
 
-    def start(self, python: str, gpus: Sequence[TargetGpu], work: LoadPlan) -> None:
+    def start(self, python: str, gpus: Sequence[TargetGpu], job: LoadJob) -> None:
         """Start one load for each GPU. Raises OSError, and then `end` is due."""
         for gpu in gpus:
-            self.loads.append(Load(python, gpu, work))
+            self.loads.append(Load(python, gpu, job))
 
     def run(self, until: float, tell: Callable[[Load], None]) -> None:
         """Let them work until the monotonic clock reads that, every one has failed, or somebody ends this (Told).
@@ -244,12 +235,12 @@ class Loads:
                 if pipes[pipe].failed and not all(load.failed for load in self.loads):
                     tell(pipes[pipe])
         for load in self.loads:
-            load.failed = load.failed or ("" if load.held else "it held no memory when its time was over")
+            load.failed = load.failed or ("" if load.said.held else "it held no memory when its time was over")
 
     def _look(self, answer: Mapping[str, Any]) -> None:
         found = answer.get("sensors")
         for load in self.loads:
-            if isinstance(found, dict) and load.held and not load.failed:
+            if isinstance(found, dict) and load.said.held and not load.failed:
                 load.meter.take(found.get(load.gpu.key))
 
     def end(self) -> None:

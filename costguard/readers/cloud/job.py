@@ -28,6 +28,7 @@ class CloudAnswer(NamedTuple):
         start: the command that starts this machine again; empty for none.
         resume: the command that resumes it after a hibernation, where that is another one.
         error: why the service could not be asked; the rest is then what was known before.
+        none: why no plug-in speaks for this machine, which lasts: the firmware does not change.
     """
 
     read: int
@@ -41,3 +42,8 @@ class CloudAnswer(NamedTuple):
     start: str = ""
     resume: str = ""
     error: str = ""
+    none: str = ""
+
+
+NOTHING_KNOWN = CloudAnswer(0, "", None, None, (), None, None, ())
+"""Before anything was asked, and where there is nobody to ask."""

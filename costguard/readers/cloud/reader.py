@@ -1,10 +1,6 @@
 """The resident process that asks this machine's metadata service, driven by the guard line by line (JSON).
 
-First line: `CloudJob`. Then ``{"read":n}`` is answered by
-
-- ``{"read":n,"none":words}`` when no plug-in speaks for this machine, which lasts: the firmware does not change;
-- a `CloudAnswer` in all other cases.
-
+First line: `CloudJob`. Then each `Question` is answered by a `CloudAnswer`.
 The plug-ins speak to the service through the standard library; no SDK is loaded here. It ends with the guard.
 """
 
@@ -16,11 +12,11 @@ from costguard.cloud.api import CloudError, CloudNotice, Identity, Price, resume
 from costguard.cloud.choose import Chosen, NobodyError, choose
 from costguard.masking import mask
 from costguard.parent import end_with_parent
-from costguard.process.lean_json import decode, encode
 from costguard.process.wire import from_line, to_line
 from costguard.readers import pipe
-from costguard.readers.cloud.job import CloudAnswer, CloudJob
+from costguard.readers.cloud.job import NOTHING_KNOWN, CloudAnswer, CloudJob
 from costguard.readers.cloud.tags import asks, mistakes, settings
+from costguard.readers.question import Question
 
 FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 10.0, 300.0
 """Seconds before a service that did not answer is asked again: doubled each time."""
@@ -105,14 +101,14 @@ class MetadataWatch:
             self.tags = {str(name): str(value) for name, value in found.items()}
         return TAGS_EVERY_SECONDS
 
-    def answer(self, number: int, wall: float) -> CloudAnswer:
+    def answer(self, wall: float) -> CloudAnswer:
         """Everything that is known; ``wall`` is the date now."""
         who, price = self.identity, self.price
         allowed = self._chosen.site.settings.get("tag_settings") is True
         wanted, nonsense = settings(self.tags) if allowed and self.tags is not None else ({}, [])
         nonsense = [*mistakes(self.tags or {}), *nonsense]
         return CloudAnswer(
-            read=number,
+            read=0,
             cloud=self._chosen.provider.name,
             identity=who._asdict() if who else None,
             price=price._asdict() if price else None,
@@ -135,19 +131,17 @@ def serve(
     clock: Callable[[], float] = time.monotonic,
 ) -> None:
     """Answer until the end of the input."""
-    watch, none = None, ""
+    watch, answer = None, NOTHING_KNOWN
     try:
         watch = MetadataWatch(choose(job.place), wait=job.wait, clock=clock)
     except NobodyError as error:
-        none = mask(str(error))[:_WORDS]
+        answer = answer._replace(none=mask(str(error))[:_WORDS])
     while line := lines():
-        number = decode(line).get("read")
-        if watch is None:
-            line = encode({"read": number, "none": none}).encode()
-        else:
+        number = from_line(Question, line).read
+        if watch is not None:
             watch.look()
-            line = to_line(watch.answer(number, time.time()))
-        write(line + b"\n")
+            answer = watch.answer(time.time())
+        write(to_line(answer._replace(read=number)) + b"\n")
 
 
 def main() -> int:
@@ -159,7 +153,7 @@ def main() -> int:
         return 0
     try:
         serve(from_line(CloudJob, line), source.readline, pipe.write)
-    except (BrokenPipeError, ValueError, AttributeError):  # the guard is gone, or not itself
+    except (BrokenPipeError, ValueError):  # the guard is gone, or not itself
         return 0
     return 0
 

@@ -1,11 +1,8 @@
 """The resident process that sees what the GPUs do not show, driven by the guard line by line (JSON).
 
-First line: `HostJob`. Then ``{"read":n}`` is answered at once, and ``{"read":n,"every":seconds,"until":second}`` by looking every
-so often until another thing is seen, or that second of the boot clock comes, so that the guard is not woken for nothing. The
-answer is ``{"read":n,"senses":{name:[[[who,what,since,last,lets_go,user],…],unknown,seen],…}}``, every moment on the boot
-clock; or, to a question with ``every``, ``{"read":n,"senses":m}``: exactly what answer m said. ``"saving":true`` in a
-question: the pre-stop hook is at work. A new question replaces one that waits, and keeps its rhythm if it has one. The process ends with
-the guard.
+First line: `HostJob`. Then each `Question` is answered by a `HostAnswer`: at once, or, with ``every``, by looking every so often
+until another thing is seen, or the time that it names comes, so that the guard is not woken for nothing; only then may the answer
+name an earlier one. A new question replaces one that waits, and keeps its rhythm if it has one. The process ends with the guard.
 """
 
 import gc
@@ -14,17 +11,16 @@ import select
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 from costguard.clocks import boot_clock
 from costguard.parent import end_with_parent
-from costguard.process.lean_json import decode, encode
-from costguard.process.wire import MalformedError, from_line
+from costguard.process.wire import from_line, to_line
 from costguard.readers import pipe
-from costguard.readers.host.job import HostJob
+from costguard.readers.host.job import HostAnswer, HostJob
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import NEVER, Activity, Moment, Sense, SensePaths, Sight
 from costguard.readers.host.senses import SENSES
+from costguard.readers.question import Question
 
 _LINE = 1 << 16  # bytes
 _LAST = Activity._fields.index("last")
@@ -131,11 +127,9 @@ class ActiveSenses:
                 except Exception:  # noqa: BLE001 - a bug of one sense: it begins anew, and says so at the next look
                     self._begin(name)
 
-    def rows(self) -> dict[str, list[Any]]:
-        """What was seen, as the guard takes it."""
-        return {
-            name: [_rows(sight), sight.unknown[:_WORDS], sight.seen[:_WORDS]] for name, sight in self.sights.items()
-        }
+    def told(self) -> dict[str, Sight]:
+        """What was seen, as the guard is told of it: no text and no list is long."""
+        return {name: _told(sight) for name, sight in self.sights.items()}
 
 
 def _lasting(sight: Sight) -> tuple[object, ...]:
@@ -143,17 +137,17 @@ def _lasting(sight: Sight) -> tuple[object, ...]:
     return (sight.unknown, sight.seen, [(one[:_LAST], one[_LAST + 1 :]) for one in sight.active])
 
 
-def _rows(sight: Sight) -> list[list[Any]]:
-    rows = [[_short(part) for part in one] for one in sight.active[:ACTIVITIES_TOLD]]
-    more = len(sight.active) - ACTIVITIES_TOLD
-    if more > 0:
-        last = max(sight.active[ACTIVITIES_TOLD:], key=lambda one: one.last)
-        rows.append([f"{more} more", "are active", last.since, last.last, _short(last.lets_go), ""])
-    return rows
-
-
-def _short(part: object) -> object:
-    return part[:_WORDS] if isinstance(part, str) else part
+def _told(sight: Sight) -> Sight:
+    if not sight.active and len(sight.unknown) + len(sight.seen) <= _WORDS:  # as most are
+        return sight
+    told = [
+        Activity(one.who[:_WORDS], one.what[:_WORDS], one.since, one.last, one.lets_go[:_WORDS], one.user[:_WORDS])
+        for one in sight.active[:ACTIVITIES_TOLD]
+    ]
+    if others := sight.active[ACTIVITIES_TOLD:]:
+        last = max(others, key=lambda one: one.last)
+        told.append(Activity(f"{len(others)} more", "are active", last.since, last.last, last.lets_go[:_WORDS]))
+    return Sight(tuple(told), sight.unknown[:_WORDS], sight.seen[:_WORDS])
 
 
 def _failure(error: Exception) -> str:
@@ -215,25 +209,29 @@ class Questions:
 
 def serve(senses: ActiveSenses, questions: Questions, write: Callable[[bytes], None]) -> None:
     """Answer until the end of the input."""
-    number: object = None
-    every = until = due = 0.0
+    asked: Question | None = None  # the question that is not answered yet
+    due = 0.0
     planned = 0.0  # the next look in the old rhythm, which a new question keeps if it leaves enough time
     saving = False
-    told: tuple[object, object] = (None, None)  # the number of the last whole answer, and what had been seen then
+    whole = 0  # the number of the last whole answer
+    seen: dict[str, Sight] | None = None  # what had been seen then
     while True:
         moment = now(saving=saving)
-        if number is not None and moment.boot >= due:
+        if asked is not None and moment.boot >= due:
             changed = senses.look(moment)
-            due += every
+            due += asked.every
             planned = due
-            if changed or every <= 0.0 or due > until:
-                same = every > 0.0 and senses.sights == told[1]
-                write(encode({"read": number, "senses": told[0] if same else senses.rows()}).encode() + b"\n")
-                told, number = told if same else (number, senses.sights.copy()), None
+            if changed or asked.every <= 0.0 or due > asked.until:
+                if asked.every <= 0.0 or senses.sights != seen:
+                    write(to_line(HostAnswer(asked.read, senses.told())) + b"\n")
+                    whole, seen = asked.read, senses.sights.copy()
+                else:
+                    write(to_line(HostAnswer(asked.read, whole)) + b"\n")
+                asked = None
             elif due <= moment.boot:  # the process was stopped: missed looks are not made up for
-                due = moment.boot + every
+                due = moment.boot + asked.every
         wakes = senses.wakes
-        left = min(NEVER if number is None else due, wakes) - moment.boot
+        left = min(NEVER if asked is None else due, wakes) - moment.boot
         line = questions.next(None if left == NEVER else left, senses.waiting())
         if line is None:
             if wakes != NEVER:
@@ -241,10 +239,9 @@ def serve(senses: ActiveSenses, questions: Questions, write: Callable[[bytes], N
             continue
         if not line:
             return
-        asked = decode(line)
-        number, every, until = asked["read"], float(asked.get("every", 0.0)), float(asked.get("until", 0.0))
-        due, saving = now().boot, asked.get("saving") is True
-        if every > 0.0 and due < planned <= due + every:
+        asked = from_line(Question, line)
+        due, saving = now().boot, asked.saving
+        if asked.every > 0.0 and due < planned <= due + asked.every:
             due = planned
 
 
@@ -258,13 +255,7 @@ def main() -> int:
             senses = ActiveSenses(from_line(HostJob, job))
             gc.freeze()  # what is loaded by now stays: the collector need not go through it again
             serve(senses, questions, pipe.write)
-    except (
-        BrokenPipeError,
-        MalformedError,
-        ValueError,
-        KeyError,
-        TypeError,
-    ):  # the guard is gone, or what it writes is damaged
+    except (BrokenPipeError, ValueError, KeyError, TypeError):  # the guard is gone, or what it writes is damaged
         return 0
     return 0
 

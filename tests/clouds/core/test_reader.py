@@ -18,7 +18,7 @@ from costguard.cloud.api import CloudError, Identity, Site
 from costguard.cloud.choose import Chosen, choose
 from costguard.engine.events import Finding, Notice
 from costguard.engine.policy import Policy
-from costguard.host.ports import Ended, Instant, Line
+from costguard.host.ports import Ended, Instant, Line, Unwatched
 from costguard.process.wire import build
 from costguard.readers.cloud import reader as reading
 from costguard.readers.cloud.job import CloudJob
@@ -308,7 +308,7 @@ def test_a_plug_in_that_fails_is_told_in_its_own_words(error: Exception, words: 
     eyes = MetadataWatch(Chosen("broken", Broken(error), Site({}, {}, {})), wait=0.0)  # type: ignore[arg-type] # it gets no further
     eyes.look()
     assert eyes.error == words
-    assert eyes.answer(7, 0.0).error == words
+    assert eyes.answer(0.0).error == words
 
 
 def test_it_loads_no_sdk_and_nothing_heavy(job: dict[str, Any]) -> None:
@@ -405,7 +405,7 @@ class Guard:
 
     def __init__(self, config: dict[str, Any] | None = None) -> None:
         self.port = Port()
-        self.troubles: list[str | None] = []
+        self.troubles: list[str | Unwatched | None] = []
         self.side = CloudSide(
             self.port,  # type: ignore[arg-type]  # of the port it uses these four methods alone
             config or CONFIG,
@@ -521,7 +521,7 @@ def test_the_best_price_that_is_known(
 def test_a_price_that_was_asked_for_survives_a_restart() -> None:
     """Plans are made daily, and the guard may be started anew at any time."""
     guard, after = Guard(), Guard()
-    assert guard.side.memory == {}
+    assert guard.side.memory is None
     guard.side.learn_price({**LISTED, "amount": 1.5, "kind": "spot"})
     after.side.remember(guard.side.memory)
     assert after.side.price["amount"] == 1.5

@@ -9,7 +9,7 @@ import pytest
 from costguard.agent.host_side import LOOKS_LEFT_OUT, HostSide, sentence
 from costguard.agent.loop import LOOKS_AT_WORK, Loop
 from costguard.engine.observation import Veto
-from costguard.host.ports import Instant, Line
+from costguard.host.ports import Instant, Line, Unwatched
 from costguard.readers.host.sense import Activity
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective, sensing
 
@@ -248,7 +248,7 @@ class Side:
     """The guard's side alone, and what it reports."""
 
     def __init__(self, *names: str, required: bool = True) -> None:
-        self.troubles: dict[str, str | None] = {}
+        self.troubles: dict[str, str | Unwatched | None] = {}
         self.host = SimHost(Machine())
         self.side = HostSide(self.host, sensing(effective(), *names, required=required), self.troubles.__setitem__)
 
@@ -334,6 +334,14 @@ def test_nonsense_is_unknown(rows: dict[str, Any]) -> None:
     (veto,) = side.side.vetoes
     assert veto.unknown
     assert side.troubles["host"]
+
+
+def test_nothing_that_was_seen_lies_after_now() -> None:
+    """Else somebody would count for longer than he works; and nobody begins after he was seen."""
+    side = Side("terminals")
+    side.hears(terminals=[[[*ACTIVE[:2], 300.0, 400.0, *ACTIVE[4:]]], "", ""])
+    (seen,) = side.side.sights["terminals"].active
+    assert (seen.since, seen.last) == (100.0, 100.0)
 
 
 def test_a_sense_that_has_looked_once_is_unknown_and_tells_nobody() -> None:

@@ -5,6 +5,7 @@ import pytest
 from costguard.agent.granted import WITHHELD
 from costguard.agent.task_gpus import TaskGpus
 from costguard.engine.observation import Device, Known, Observation, Unknown
+from costguard.host.ports import Unwatched
 
 KEYS = ("0000:01:00.0", "0000:02:00.0", "0000:03:00.0")
 DEVICES = {key: Device(key, number, f"GPU-{number}aaa", "NVIDIA H200") for number, key in enumerate(KEYS)}
@@ -16,9 +17,9 @@ class Said:
     """What was reported last."""
 
     def __init__(self) -> None:
-        self.words: str | None = ""
+        self.words: str | Unwatched | None = ""
 
-    def __call__(self, subject: str, words: str | None) -> None:
+    def __call__(self, subject: str, words: str | Unwatched | None) -> None:
         assert subject == "task"
         self.words = words
 

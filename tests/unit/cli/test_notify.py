@@ -118,10 +118,10 @@ def test_a_test_counts_for_the_settings_that_it_had(tmp_path: Path, at: str) -> 
     state, settings = str(tmp_path / "state"), {"urls": f"file:{tmp_path}/team.urls", "level": "info", "kinds": []}
     arrived = tested.last(state, "team", settings)
     assert arrived is not None
-    assert arrived[0] is True
+    assert arrived.ok
     failed = tested.last(state, "pager", {**settings, "urls": f"file:{tmp_path}/pager.urls"})
     assert failed is not None
-    assert failed[0] is False
+    assert not failed.ok
     assert tested.last(state, "team", {**settings, "urls": "env:OTHER"}) is None
     assert ask(tmp_path, config, "--channel", "team").exit_code == 0
     assert tested.last(state, "pager", {**settings, "urls": f"file:{tmp_path}/pager.urls"}) is not None
@@ -170,7 +170,8 @@ def test_a_record_that_is_broken_proves_nothing(tmp_path: Path) -> None:
         (tmp_path / tested.FILE).write_text(text)
         assert tested.last(str(tmp_path), "team", {}) is None
     assert tested.keep(str(tmp_path), {"team": {}}, {"team": True}, 5.0)
-    assert tested.last(str(tmp_path), "team", {}) == tested.LastTest(arrived=True, at=5.0)
+    assert tested.last(str(tmp_path), "team", {}) == tested.LastTest(5.0, ok=True, settings=tested.digest({}))
+    assert tested.last(str(tmp_path), "team", {"level": "info"}) is None
 
 
 @pytest.mark.parametrize(("failed", "mark"), [(NONE_OWN, "nobody"), (NOBODY, "nobody"), ("it blocks", "FAILED")])

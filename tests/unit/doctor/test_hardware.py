@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from costguard.doctor import hardware
-from costguard.process.child import first_answer
+from costguard.notify.job import DeliveryResult
+from costguard.process.child import EndedError, SilentError, first_answer, first_line
 from costguard.readers.nvml.codes import words
 from costguard.testing.nvml import write_sysfs
 
@@ -82,8 +83,10 @@ def test_other_words_have_advice_too(said: str, part: str) -> None:
 
 
 def test_a_program_that_says_nothing_is_not_waited_for() -> None:
-    """None for silence within the time; empty for an end without an answer."""
-    assert first_answer("act", [], 0.3) is None
-    assert first_answer("notify", [{"no": "job"}], 20.0) == {
-        "error": "internal error: malformed job (message is missing); please report it"
-    }
+    """Nor is one that ends; whatever answers is heard."""
+    with pytest.raises(SilentError):
+        first_line("act", [], 0.3)
+    with pytest.raises(EndedError):
+        first_line("cloud", [{"no": "job"}], 20.0)
+    said = "internal error: malformed job (message is missing); please report it"
+    assert first_answer("notify", DeliveryResult, {"no": "job"}, 20.0) == DeliveryResult(error=said)

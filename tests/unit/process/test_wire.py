@@ -3,6 +3,7 @@
 import importlib
 import json
 from collections.abc import Mapping
+from types import UnionType
 from typing import Any, Literal, NamedTuple
 
 import pytest
@@ -11,31 +12,38 @@ from hypothesis import strategies as st
 
 from costguard.actions.base import Context
 from costguard.actions.job import ActionAnswer, BeatJob, Release
+from costguard.agent.cloud_side import CloudMemory
+from costguard.agent.memory import OfEngine, OfParts
 from costguard.agent.persist import PersistJob
 from costguard.cloud.access import CloudAccess, HostPaths
 from costguard.config.job import Configured, ConfigureJob
+from costguard.engine.saved import Commitments
 from costguard.fill.jobs import FillJob, FillWatchJob, StartedRun, View
 from costguard.history.job import Batch, EventRow, GpuMinute, MachineMinute
 from costguard.notify.job import DeliveryResult, Draft, Judged, JudgeJob, Overtaking, RecallJob, TellJob
+from costguard.notify.tested import LastTest
 from costguard.plans import Plan, PlanFinding, Result
 from costguard.process.command_lines import HEAVY, LIGHT
 from costguard.process.wire import MalformedError, build, from_line, to_line
 from costguard.process.worker import Done
 from costguard.readers.cloud.job import CloudAnswer, CloudJob
 from costguard.readers.host.errand_jobs import ProbeEnd, ProbeJob, RuntimeFound, RuntimeJob
-from costguard.readers.host.job import HostJob
+from costguard.readers.host.job import HostAnswer, HostJob
+from costguard.readers.host.sense import Activity, Sight
 from costguard.readers.nvml.job import NvmlJob
+from costguard.readers.question import Question
 from costguard.report.job import DrawJob, Drawn
 from costguard.tree.jobs import Launched, LaunchJob, WatcherReport, WatchJob
+from costguard.workloads.load import LoadAnswer, LoadJob
 
 KINDS: dict[str, tuple[Any, ...]] = {
     "act": (Context, ActionAnswer, Release),
     "addresses": (JudgeJob, Judged),
     "beat": (BeatJob, Done),
-    "cloud": (CloudJob, CloudAnswer),
+    "cloud": (CloudJob, Question, CloudAnswer),
     "configure": (ConfigureJob, Configured),
     "history": (Batch, Done),
-    "host": (HostJob,),
+    "host": (HostJob, Question, HostAnswer),
     "notebook": (RuntimeJob, RuntimeFound),
     "notify": (TellJob, DeliveryResult, Overtaking),
     "persist": (PersistJob, Done),
@@ -47,7 +55,10 @@ KINDS: dict[str, tuple[Any, ...]] = {
     "fill": (FillJob,),
     "look": (FillWatchJob, StartedRun, View),
 }
-"""What each program is told, and says. The resident readers answer in lines of their own (`costguard.agent.decode`)."""
+"""What each program is told, and says. The reader of GPUs answers in lines of its own (`costguard.agent.decode`)."""
+
+BESIDE = (LoadJob, LoadAnswer, Commitments, OfEngine, OfParts, CloudMemory, LastTest)
+"""What goes to and fro with a program that is none of costguard's own, and what stands in files for who comes later."""
 
 OWN = {"guard": "its configuration", "nvml": NvmlJob, "clock": "no job at all"}
 
@@ -69,18 +80,22 @@ def part(wanted: Any) -> st.SearchStrategy[Any]:
     if hasattr(wanted, "_fields"):
         return values(wanted)
     arguments: tuple[Any, ...] = getattr(wanted, "__args__", ())
-    if type(None) in arguments:
-        return st.none() | part(arguments[0])
+    if isinstance(wanted, UnionType):
+        return st.one_of(*map(part, arguments))
     if getattr(wanted, "__origin__", None) is tuple and arguments[-1] is Ellipsis:
         return st.lists(part(arguments[0]), max_size=2).map(tuple)
     if getattr(wanted, "__origin__", None) is tuple:
         return st.tuples(*map(part, arguments))
+    if getattr(wanted, "__origin__", None) is Mapping and hasattr(arguments[1], "_fields"):
+        return st.dictionaries(TEXT, part(arguments[1]), max_size=2)
     if "Mapping[str, str]" in str(wanted):
         return st.dictionaries(TEXT, TEXT, max_size=2)
     if "Mapping[str, float]" in str(wanted) or "Mapping[str, int]" in str(wanted):
         return st.dictionaries(TEXT, NUMBER if "float" in str(wanted) else st.integers(0, 99), max_size=2)
     if "Mapping" in str(wanted):
         return SECTION
+    if wanted is object:
+        return st.none() | NUMBER | TEXT | SECTION
     return NUMBER if wanted is float else st.from_type(wanted)
 
 
@@ -94,7 +109,7 @@ def test_every_program_has_a_typed_job() -> None:
 
 
 @pytest.mark.parametrize(
-    "kind", dict.fromkeys(kind for kinds in KINDS.values() for kind in kinds), ids=lambda kind: kind.__name__
+    "kind", dict.fromkeys(kind for kinds in (*KINDS.values(), BESIDE) for kind in kinds), ids=lambda kind: kind.__name__
 )
 @given(data=st.data())
 def test_what_one_end_writes_the_other_reads(kind: Any, data: st.DataObject) -> None:
@@ -141,6 +156,7 @@ class Value(NamedTuple):
     names: Mapping[str, str] = {}
     anything: object = None
     maybe: float | None = 2.0
+    by_name: Mapping[str, Inner] | int = 0
 
 
 @pytest.mark.parametrize(
@@ -153,12 +169,15 @@ class Value(NamedTuple):
         (b'{"word":"w","number_of":true}', "number_of is not of type int"), (b'{"word":"w","number_of":1.0}', "number_of is not of type int"),
         (b'{"word":"w","number":"1"}', "number is not a number"), (b'{"word":"w","number":true}', "number is not a number"),
         (b'{"word":"w","number":NaN}', "number is not a number"), (b'{"word":"w","number":-Infinity}', "number is not a number"),
-        (b'{"word":"w","inner":{}}', "inner.number is missing"), (b'{"word":"w","inner":[]}', "inner is not an object"),
+        (b'{"word":"w","inner":{}}', "inner.number is missing"), (b'{"word":"w","inner":[]}', "inner.number is missing"),
+        (b'{"word":"w","inner":7}', "inner is not an object"),
         (b'{"word":"w","inner":{"number":1,"kind":"secret"}}', "inner.kind is not one of a, b"),
         (b'{"word":"w","rows":{}}', "rows is not a list"), (b'{"word":"w","rows":[{"number":1},{}]}', "rows[1].number is missing"),
         (b'{"word":"w","pair":["x"]}', "pair has 1 entries, not 2"), (b'{"word":"w","pair":["x","y"]}', "pair[1] is not a number"),
         (b'{"word":"w","names":[]}', "names is not an object"), (b'{"word":"w","names":{"a":1}}', "names.a is not of type str"),
         (b'{"word":"w","maybe":"secret"}', "maybe is not a number"),
+        (b'{"word":"w","by_name":true}', "by_name is not an object"), (b'{"word":"w","by_name":{"a":[]}}', "by_name.a.number is missing"),
+        (b'{"word":"w","by_name":{"a":["secret"]}}', "by_name.a.number is not a number"),
     ],
 )  # fmt: skip
 def test_what_does_not_fit_is_refused_by_its_place(line: bytes, words: str) -> None:
@@ -183,7 +202,7 @@ def test_a_line_is_short_and_keeps_what_is_not_as_usual() -> None:
     )
     assert to_line(ActionAnswer(ready=True)) == b'{"ready":true}'
     assert to_line(Release(True)) == b'{"go":true}'
-    assert to_line({"read": 1}) == b'{"read":1}'
+    assert to_line(Question(1)) == b'{"read":1}'
     with pytest.raises(TypeError):
         to_line(Value("w", anything=object()))
 
@@ -230,3 +249,17 @@ def test_a_draft_takes_its_facts_along() -> None:
     """Whatever JSON they are."""
     job = TellJob(Draft("m", "warning", facts={"gpus": ["a"], "n": None}), ("wall",))
     assert from_line(TellJob, to_line(job)) == job
+
+
+def test_what_senses_see_is_a_row_for_each() -> None:
+    """As the reader of every version writes it, and in a mapping alone; of a later version's fields the first ones count."""
+    seen = {"ssh": Sight((Activity("ann", "typed", 1.0, 2.0, "rest", "ann"),), "", "one session")}
+    line = b'{"read":7,"senses":{"ssh":[[["ann","typed",1.0,2.0,"rest","ann"]],"","one session"]}}'
+    assert to_line(HostAnswer(7, seen)) == line
+    assert from_line(HostAnswer, line) == HostAnswer(7, seen)
+    assert from_line(HostAnswer, line.replace(b'"one session"', b'"one session",["of tomorrow"]')) == HostAnswer(
+        7, seen
+    )
+    assert from_line(HostAnswer, b'{"read":8,"senses":7}') == HostAnswer(8, 7)
+    with pytest.raises(MalformedError):
+        from_line(HostAnswer, b"[8,7]")

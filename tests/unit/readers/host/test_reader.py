@@ -58,7 +58,7 @@ def test_a_sense_that_fails_is_unknown_and_begins_anew(tmp_path: Path) -> None:
     assert senses.look(now())
     failed = senses.sights["terminals"].unknown
     assert failed.startswith("it failed (ValueError in test_reader.py:")
-    assert "hunter2" not in json.dumps(senses.rows())
+    assert "hunter2" not in str(senses.told())
     assert senses.sights["other"].seen == "fine"
     senses.look(now())
     assert senses.sights["terminals"] == Sight(seen="no terminal")
@@ -240,9 +240,9 @@ def test_a_crowd_is_told_as_one(tmp_path: Path) -> None:
     ]
     senses._add("terminals", Scripted(Sight(tuple(crowd))))
     senses.look(now())
-    rows = senses.rows()["terminals"][0]
+    rows = senses.told()["terminals"].active
     assert len(rows) == ACTIVITIES_TOLD + 1
-    assert rows[-1][:4] == ["83 more", "are active", 104.0 - 99.0, 104.0]
+    assert rows[-1] == Activity("83 more", "are active", 104.0 - 99.0, 104.0, "rest")
     assert len(json.dumps(rows)) < 10_000
 
 
@@ -255,7 +255,7 @@ def test_those_beyond_the_first_are_counted(tmp_path: Path, more: int) -> None:
     )
     senses._add("terminals", Scripted(Sight(crowd)))
     senses.look(now())
-    told = [row[0] for row in senses.rows()["terminals"][0]]
+    told = [one.who for one in senses.told()["terminals"].active]
     assert told == [one.who for one in crowd[:ACTIVITIES_TOLD]] + ([f"{more} more"] if more else [])
 
 
