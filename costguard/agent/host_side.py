@@ -40,8 +40,8 @@ class HostSide(ReaderSide):
         self._place: dict[str, str] = {}
         self._heard: int | None = None
         """The number of the answer that `sights` are of; None where they are of none."""
-        self._said: dict[str, Any] = {}  # the last answer as it came, and as a value
-        self._answer = HostAnswer(0, {})
+        self._said: Mapping[str, Any] = {}  # what each sense said last, as it came
+        self._sights_said: Mapping[str, Sight] = {}  # and as a value
         self.sights: dict[str, Sight] = {}
         """What each sense that is switched on saw last."""
         self._lately: dict[tuple[str, str], Activity] = {}
@@ -118,12 +118,22 @@ class HostSide(ReaderSide):
                 self._lost(self._reader.failure)
             return
         try:
-            said = {**line, "read": 0}
-            if said != self._said:  # in most ticks nothing but the number of the read is new
-                self._answer, self._said = build(HostAnswer, said), said
-            self._hear(self._answer._replace(read=line["read"]), now)
+            self._hear(self._read(line), now)
         except MalformedError as error:
             self._lost(f"malformed answer from the host reader ({error})")
+
+    def _read(self, line: Mapping[str, Any]) -> HostAnswer:
+        """The answer in a line. In most ticks most senses say what they said before: that is not read anew."""
+        said = line.get("senses")
+        if not isinstance(said, dict):
+            return build(HostAnswer, line)
+        if said != self._said:
+            new = {name: row for name, row in said.items() if row != self._said.get(name)}
+            answer = build(HostAnswer, {**line, "senses": new})
+            assert not isinstance(answer.senses, int)  # it was an object
+            known = {**self._sights_said, **answer.senses}
+            self._said, self._sights_said = said, {name: known[name] for name in said}
+        return HostAnswer(line["read"], self._sights_said)
 
     def _hear(self, answer: HostAnswer, now: float) -> None:
         """Take an answer. Raises MalformedError where a sense is missing in it."""
@@ -224,9 +234,9 @@ def sights_of(told: Mapping[str, Sight], names: Iterable[str], now: float) -> di
         if name not in told:
             raise MalformedError(f"senses.{name} is missing")
         sight = told[name]
-        sights[name] = (
-            sight._replace(active=tuple([_until(now, one) for one in sight.active])) if sight.active else sight
-        )
+        if any(not one.since <= one.last <= now for one in sight.active):
+            sight = sight._replace(active=tuple([_until(now, one) for one in sight.active]))
+        sights[name] = sight
     return sights
 
 

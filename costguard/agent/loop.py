@@ -26,7 +26,7 @@ from costguard.agent.reader import StreamPlan
 from costguard.agent.recorder import Recorder
 from costguard.agent.reload import Reload
 from costguard.agent.report import report
-from costguard.agent.requests import Reply, Requests
+from costguard.agent.requests import Requests
 from costguard.agent.summary import SummaryPart
 from costguard.agent.tag_settings import changes
 from costguard.agent.task import Part
@@ -43,6 +43,7 @@ from costguard.engine.rules import highest_threshold, rules_of
 from costguard.engine.state import ACTING, CONFIRMING, WARNING
 from costguard.engine.turn import label
 from costguard.engine.wording import wording_of
+from costguard.host.control import Reply
 from costguard.host.files import Start
 from costguard.host.ports import Ended, Host, HostEvent, Instant, Line, Request, Signal
 from costguard.process.wire import to_line

@@ -1,11 +1,12 @@
 """Requests to the running agent over its control socket."""
 
 import os
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 from costguard.agent import decode, journal
 from costguard.engine.events import AskExtend, AskHold, AskRelease, AskStop, Event
 from costguard.engine.state import ROOT
+from costguard.host.control import Reply
 from costguard.host.limits import TokenBucket
 from costguard.host.ports import Host, Request
 from costguard.process.wire import to_line
@@ -15,13 +16,6 @@ HOLD_LIMIT_SECONDS = 10 * 366 * 86400.0
 
 CHANGES_BURST, CHANGES_EVERY_SECONDS = 10, 60.0
 """Rate limit on holds and releases of one user: each is announced to people and kept in the history."""
-
-
-class Reply(NamedTuple):
-    """The answer to a request: whether it was granted, and a message for the user."""
-
-    done: bool
-    words: str
 
 
 class Agent(Protocol):

@@ -26,5 +26,4 @@ def attach(*, state_dir: str | None) -> None:
 
 
 def _send(folder: str | None, command: str) -> None:
-    answer = reach.change(folder, {"command": command}, hint=f"`sudo costguard {command}`")
-    click.echo(sentence(str(answer["words"])))
+    click.echo(sentence(reach.change(folder, {"command": command}, hint=f"`sudo costguard {command}`")))

@@ -84,17 +84,17 @@ def command(
     if past is not None:
         _extend(state_dir, {**ask, "past_deadline": True}, as_json=as_json)
         return
-    answer = _asked(state_dir, ask)
+    words = _asked(state_dir, ask)
     report = reach.status(state_dir)
     if as_json:
-        emit("hold", {"done": True, "words": answer["words"], "hold": _granted(report)})
+        emit("hold", {"done": True, "words": words, "hold": _granted(report)})
         return
-    for line in described(report, seconds, answer["words"]):
+    for line in described(report, seconds, words):
         click.echo(line)
 
 
-def _asked(state_dir: str | None, ask: dict[str, Any]) -> dict[str, Any]:
-    """The agent's answer; where it is too late, the error says how this machine is started again."""
+def _asked(state_dir: str | None, ask: dict[str, Any]) -> str:
+    """The agent's words; where it is too late, the error says how this machine is started again."""
     try:
         return reach.change(state_dir, ask)
     except CostguardError as error:
@@ -115,20 +115,20 @@ def _extend(state_dir: str | None, ask: dict[str, Any], *, as_json: bool) -> Non
     """Move the deadline, and say what that means."""
     from costguard.cli.render import clean, moment
 
-    answer = _asked(state_dir, ask)
+    words = _asked(state_dir, ask)
     report = reach.status(state_dir)
     deadline = report.get("deadline") or {}
     if as_json:
-        emit("hold", {"done": True, "words": answer["words"], "deadline": deadline or None})
+        emit("hold", {"done": True, "words": words, "deadline": deadline or None})
         return
     extended = deadline.get("extended")
     if not extended:  # taken back in between
-        click.echo(clean(answer["words"]))
+        click.echo(clean(words))
         return
     click.echo(
         f"Deadline ({deadline['limit']}) moved by {clean(extended['owner'])} to {moment(extended['until'], report['time'])}."
     )
-    if cut := clean(answer["words"]).partition(" (")[2]:
+    if cut := clean(words).partition(" (")[2]:
         click.echo(f"{cut[0].upper()}{cut[1:].removesuffix(')')}.")
     click.echo("Idle time counts as before. To undo this: `costguard release`.")
 

@@ -11,7 +11,9 @@ from costguard.cli import options
 from costguard.config.paths import resolve
 from costguard.errors import REFUSED, CostguardError
 from costguard.host.client import AgentUnreachableError, ask
+from costguard.host.control import Reply
 from costguard.host.lock import runtime_of
+from costguard.process.wire import build
 
 _AGAIN_SECONDS = 0.1
 
@@ -83,19 +85,19 @@ def change(
     timeout: float = 10.0,
     *,
     hint: str = "see `costguard status` for what happens now",
-) -> dict[str, Any]:
-    """As `request`, for a change; raises CostguardError (exit code 3, ``hint``) also when the agent refuses it.
+) -> str:
+    """As `request`, for a change: the agent's words. Raises CostguardError (exit code 3, ``hint``) also when the agent refuses it.
 
     Without a reply it is unknown whether the change took effect.
     """
     try:
-        reply = request(folder, command, timeout, RESTART_SECONDS)
+        reply = build(Reply, request(folder, command, timeout, RESTART_SECONDS))
     except AgentUnreachableError as error:
         message = f"{error.message}; the {command['command']} may still take effect"
         raise CostguardError(message, "see `costguard status` once it answers", REFUSED) from error
-    if not reply.get("done"):
-        raise CostguardError(str(reply.get("words")), hint, REFUSED)
-    return reply
+    if not reply.done:
+        raise CostguardError(reply.words, hint, REFUSED)
+    return reply.words
 
 
 def places(folder: str | None, environment: Mapping[str, str], uid: int) -> list[str]:

@@ -19,9 +19,9 @@ def command(*, as_json: bool, state_dir: str | None) -> None:
     """
     from costguard.cli.render import clean
 
-    answer = reach.change(state_dir, {"command": "release"})
+    words = reach.change(state_dir, {"command": "release"})
     report = reach.status(state_dir)
     if as_json:
-        emit("release", {"done": True, "words": answer["words"], "sentence": report["sentence"]})
+        emit("release", {"done": True, "words": words, "sentence": report["sentence"]})
         return
-    click.echo(f"{sentence(clean(answer['words']))}\n{clean(report['sentence'])}")
+    click.echo(f"{sentence(clean(words))}\n{clean(report['sentence'])}")

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 from costguard.host.address import address
 from costguard.host.limits import TokenBucket
@@ -55,6 +56,13 @@ PAUSE_SECONDS = 1.0
 
 ANSWER_SECONDS = 30.0
 """How long a client may wait for the loop: some answers need a worker."""
+
+
+class Reply(NamedTuple):
+    """The answer to a request that changes anything: whether it was granted, and a message for the user."""
+
+    done: bool
+    words: str
 
 
 class _Client:

@@ -7,6 +7,7 @@ Inside a mapping a named tuple is a row, the list of its fields in their order: 
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from math import isfinite
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -68,9 +69,7 @@ def _read(annotation: Any, value: object, path: str) -> Any:  # noqa: ANN401 - a
             raise MalformedError(f"{path} is not of type {annotation.__name__}")
         return value
     if annotation is float:
-        if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-            raise MalformedError(f"{path} is not a number")
-        return float(value)
+        return _number(value, path)
     if hasattr(annotation, "_fields"):
         return build(annotation, value, path)
     origin, parts = get_origin(annotation), get_args(annotation)
@@ -94,6 +93,14 @@ def _object(value: object, path: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise MalformedError(f"{path or 'it'} is not an object")
     return value
+
+
+def _number(value: object, path: str) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        with suppress(OverflowError):  # more digits than any number has
+            if isfinite(value):
+                return float(value)
+    raise MalformedError(f"{path} is not a number")
 
 
 def _items(parts: tuple[Any, ...], value: object, path: str) -> tuple[Any, ...]:

@@ -20,12 +20,14 @@ Simulations with faults make a `World` that outlives guards, and a `SimHost` of 
 
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from costguard.engine.policy import Policy
 from costguard.host.files import COMMITMENTS, STATE, Start, wrap
 from costguard.host.ports import Ended, HostEvent, Instant, Line, Request, Signal, SpawnFailed
+from costguard.readers.cloud.job import CloudAnswer
+from costguard.readers.host.sense import Sight
 from costguard.testing.simmachine import Machine, Phase
 from costguard.testing.simprograms import PROGRAMS, Program, encode
 from costguard.testing.simworld import SimCrash, SimOff, World
@@ -76,11 +78,11 @@ class Watch:
     def unsaid(self, now: Instant) -> None:
         """It kept that answer to itself, for the guard hears of it with the next one."""
 
-    def announced(self, now: Instant, answer: dict[str, Any]) -> None:
+    def announced(self, now: Instant, answer: CloudAnswer) -> None:
         """The cloud reader answered."""
 
-    def sensed(self, now: Instant, senses: dict[str, Any]) -> None:
-        """The host reader answered: [activities, why it cannot see, what it sees] of each sense."""
+    def sensed(self, now: Instant, senses: Mapping[str, Sight]) -> None:
+        """The host reader answered."""
 
     def answered(self, now: Instant, client: int, answer: bytes) -> None:
         """A control client got its answer."""

@@ -12,9 +12,13 @@ from costguard.engine.policy import REPEATABLE
 from costguard.host.files import COMMITMENTS
 from costguard.notify.job import IN_DOUBT, DeliveryResult
 from costguard.notify.processes import KINDS
-from costguard.process.wire import to_line
+from costguard.process.wire import from_line, to_line
 from costguard.process.worker import Done
+from costguard.readers.cloud.job import NOTHING_KNOWN, CloudAnswer
 from costguard.readers.cloud.tags import asks, settings
+from costguard.readers.host.job import HostAnswer
+from costguard.readers.host.sense import Activity, Sight
+from costguard.readers.question import Question
 from costguard.testing.simmachine import IDLE_LOAD
 from costguard.testing.simworld import MACHINE_ENDS
 
@@ -536,34 +540,28 @@ class CloudReader(Program):
         """Answer a read, or misbehave."""
         fault = self.host.faults.take("cloud", self.host)
         if not self.broken(fault):
-            number = json.loads(data)["read"]
-            self.host.later(self.child, 0.05, lambda: self.write(0.0, self.answer(number, blind=fault == "blind")))
+            number = from_line(Question, data).read
+            self.host.later(self.child, 0.05, lambda: self.answer(number, blind=fault == "blind"))
 
-    def answer(self, number: int, *, blind: bool) -> dict[str, Any]:
+    def answer(self, number: int, *, blind: bool) -> None:
         """As the metadata service shows it at this moment; ``blind``: it does not answer."""
-        found = self._found(number, blind=blind)
-        self.host.watch.announced(self.world.instant(), found)
-        return found
+        answer = NOTHING_KNOWN._replace(read=number, cloud="Simulated", price=self.world.price)
+        answer = answer._replace(error="the service does not answer") if blind else self.shown(answer)
+        self.host.watch.announced(self.world.instant(), answer)
+        self.write(0.0, to_line(answer))
 
-    def _found(self, number: int, *, blind: bool) -> dict[str, Any]:
-        wall = self.world.instant().wall
-        about: dict[str, Any] = {
-            "read": number,
-            "cloud": "Simulated",
-            "identity": None,
-            "price": self.world.price,
-            "nonsense": [],
-        }
-        if blind:
-            return {**about, "notices": [], "asks": None, "settings": None, "error": "the service does not answer"}
-        asked: dict[str, Any] = {"asks": None, "settings": None}
-        if self.job["place"]["cloud"].get("tags") != "off":
-            wanted, nonsense = settings(self.world.tags) if self.job["place"]["cloud"].get("tag_settings") else ({}, [])
-            asked = {"asks": asks(self.world.tags, wall), "settings": wanted, "nonsense": nonsense}
-        notices = [
-            [name, kind, None if at is None else at - wall, words] for name, kind, at, words in self.world.notices
-        ]
-        return {**about, "notices": notices, **asked}
+    def shown(self, answer: CloudAnswer) -> CloudAnswer:
+        """The answer with notices and tags."""
+        wall, tags, cloud = self.world.instant().wall, self.world.tags, self.job["place"]["cloud"]
+        answer = answer._replace(
+            notices=tuple(
+                (name, kind, None if at is None else at - wall, words) for name, kind, at, words in self.world.notices
+            )
+        )
+        if cloud.get("tags") == "off":
+            return answer
+        wanted, nonsense = settings(tags) if cloud.get("tag_settings") else ({}, [])
+        return answer._replace(asks=tuple(asks(tags, wall)), settings=wanted, nonsense=tuple(nonsense))
 
 
 class HostReader(Program):
@@ -574,52 +572,57 @@ class HostReader(Program):
         self.turn = 0
         self.since: dict[tuple[str, str], float] = {}
         self.told: object = None
-        self.whole: tuple[object, object] = (None, None)  # the number of the last whole answer, and what it said
+        self.whole = HostAnswer(0, {})  # the last whole answer
         self.planned = 0.0  # the next look of the rhythm of before
 
     def line(self, data: bytes) -> None:
         """Answer a read, now or when another thing is seen; or misbehave."""
-        asked = json.loads(data)
+        asked = from_line(Question, data)
         self.turn += 1
         turn, now, planned = self.turn, self.world.now, self.planned
-        if now < planned <= now + asked.get("every", 0.0):
+        if now < planned <= now + asked.every:
             self.world.at(
                 planned, lambda: self.look(asked, turn, planned) if self.child in self.host.children else None
             )
         else:
             self.look(asked, turn, now)
 
-    def look(self, asked: dict[str, Any], turn: int, due: float) -> None:
+    def look(self, asked: Question, turn: int, due: float) -> None:
         """One look, and the next one if nothing is new."""
         if turn != self.turn:
             return
         fault = self.host.faults.take("host", self.host)
         if self.broken(fault):
             return
-        seen: dict[str, list[Any]] = {name: self.sense(name, blind=fault == "blind") for name in self.job["senses"]}
-        if "traffic" in seen and asked.get("saving") is not True and self.world.machine.hooked(due - 20.0, due):
-            seen["traffic"][0].append(["the network", "sends more than it may", due, due, "5 min of quiet", ""])
-        essence = {name: [[(who, what) for who, what, *_ in row[0]], row[1]] for name, row in seen.items()}
-        due += asked.get("every", 0.0)
+        seen = {name: self.sense(name, blind=fault == "blind") for name in self.job["senses"]}
+        if "traffic" in seen and not asked.saving and self.world.machine.hooked(due - 20.0, due):
+            sends = Activity("the network", "sends more than it may", due, due, "5 min of quiet")
+            seen["traffic"] = seen["traffic"]._replace(active=(*seen["traffic"].active, sends))
+        essence = {name: ([one[:2] for one in sight.active], sight.unknown) for name, sight in seen.items()}
+        due += asked.every
         self.planned = due
-        if essence != self.told or "every" not in asked or due > asked["until"] + self.world.boot_zero:
+        if essence != self.told or not asked.every or due > asked.until + self.world.boot_zero:
             self.told = essence
             self.host.watch.sensed(self.world.instant(), seen)
-            same = "every" in asked and seen == self.whole[1]
-            self.write(0.01, {"read": asked["read"], "senses": self.whole[0] if same else seen})
-            self.whole = self.whole if same else (asked["read"], seen)
+            if asked.every and seen == self.whole.senses:
+                self.write(0.01, to_line(HostAnswer(asked.read, self.whole.read)))
+            else:
+                self.whole = HostAnswer(asked.read, seen)
+                self.write(0.01, to_line(self.whole))
             return
         again = max(due, self.world.now)
         self.world.at(again, lambda: self.look(asked, turn, again) if self.child in self.host.children else None)
 
-    def sense(self, name: str, *, blind: bool) -> list[Any]:
+    def sense(self, name: str, *, blind: bool) -> Sight:
         """What one sense sees at this moment."""
+        if blind:
+            return Sight((), "it cannot see", "nobody")
         boot = self.world.now - self.world.boot_zero
-        rows: list[list[object]] = []
-        for who, what in [] if blind else self.world.activities.get(name, []):
-            since = self.since.setdefault((name, who), boot)
-            rows.append([who, what, since, boot, "30 min of quiet", ""])
-        return [rows, "it cannot see" if blind else self.world.unseen.get(name, ""), "nobody"]
+        active = tuple(
+            Activity(who, what, self.since.setdefault((name, who), boot), boot, "30 min of quiet")
+            for who, what in self.world.activities.get(name, [])
+        )
+        return Sight(active, self.world.unseen.get(name, ""), "nobody")
 
 
 PROGRAMS: dict[str, type[Program]] = {

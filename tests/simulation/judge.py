@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from costguard.host.files import COMMITMENTS
 from costguard.host.ports import Instant
+from costguard.readers.cloud.job import CloudAnswer
 from costguard.testing.simhost import Watch
 from costguard.testing.simmachine import IDLE_LOAD
 from tests.simulation import rules
@@ -575,10 +576,10 @@ class Judge(Watch):
         self._kept, self._look = self._look, None
         self.sights.looks.pop()
 
-    def announced(self, now: Instant, answer: dict[str, Any]) -> None:
+    def announced(self, now: Instant, answer: CloudAnswer) -> None:
         """The cloud reader answered."""
         at = self.at
-        if answer["asks"] is not None:  # else they cannot be read, and what was asked before stays
+        if answer.asks is not None:  # else they cannot be read, and what was asked before stays
             self.heard_tags = True
             tags, settings = self.story.world.tags, self.story.ruled["cloud"]["tag_settings"]
             until = asked_by(tags, at, now.wall)
@@ -597,8 +598,8 @@ class Judge(Watch):
                     wish = self.may_wish
                     self._ruled_anew()
                     self.may_wish = wish
-        self.shown_at = at if answer["notices"] else self.shown_at
-        for name, kind, due_in, _ in answer["notices"]:
+        self.shown_at = at if answer.notices else self.shown_at
+        for name, kind, due_in, _ in answer.notices:
             due = at + (30.0 if due_in is None else due_in)
             if kind != "rebalance" and due <= at + SOON:
                 self._announces(name, due, dated=due_in is not None)

@@ -2,6 +2,7 @@
 
 import functools
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from costguard.agent.host_side import LOOKS_LEFT_OUT, HostSide, sentence
 from costguard.agent.loop import LOOKS_AT_WORK, Loop
 from costguard.engine.observation import Veto
 from costguard.host.ports import Instant, Line, Unwatched
-from costguard.readers.host.sense import Activity
+from costguard.readers.host.sense import Activity, Sight
 from costguard.testing.simhost import Faults, Machine, Phase, SimHost, SimOff, Watch, effective, sensing
 
 INTERVAL = 10.0
@@ -39,7 +40,7 @@ class Heard(Watch):
     def released(self, now: Instant, job: dict[str, Any]) -> None:
         self.released_at.append(now.mono)
 
-    def sensed(self, now: Instant, senses: dict[str, Any]) -> None:
+    def sensed(self, now: Instant, senses: Mapping[str, Sight]) -> None:
         self.looks.append(now.mono)
 
     def said(self, now: Instant, line: str) -> None:

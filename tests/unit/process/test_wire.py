@@ -20,6 +20,7 @@ from costguard.config.job import Configured, ConfigureJob
 from costguard.engine.saved import Commitments
 from costguard.fill.jobs import FillJob, FillWatchJob, StartedRun, View
 from costguard.history.job import Batch, EventRow, GpuMinute, MachineMinute
+from costguard.host.control import Reply
 from costguard.notify.job import DeliveryResult, Draft, Judged, JudgeJob, Overtaking, RecallJob, TellJob
 from costguard.notify.tested import LastTest
 from costguard.plans import Plan, PlanFinding, Result
@@ -57,7 +58,7 @@ KINDS: dict[str, tuple[Any, ...]] = {
 }
 """What each program is told, and says. The reader of GPUs answers in lines of its own (`costguard.agent.decode`)."""
 
-BESIDE = (LoadJob, LoadAnswer, Commitments, OfEngine, OfParts, CloudMemory, LastTest)
+BESIDE = (LoadJob, LoadAnswer, Commitments, OfEngine, OfParts, CloudMemory, LastTest, Reply)
 """What goes to and fro with a program that is none of costguard's own, and what stands in files for who comes later."""
 
 OWN = {"guard": "its configuration", "nvml": NvmlJob, "clock": "no job at all"}
@@ -168,6 +169,7 @@ class Value(NamedTuple):
         (b'{"word":"w","yes":1}', "yes is not of type bool"), (b'{"word":"w","yes":"true"}', "yes is not of type bool"),
         (b'{"word":"w","number_of":true}', "number_of is not of type int"), (b'{"word":"w","number_of":1.0}', "number_of is not of type int"),
         (b'{"word":"w","number":"1"}', "number is not a number"), (b'{"word":"w","number":true}', "number is not a number"),
+        (b'{"word":"w","number":%s}' % (b"9" * 401), "number is not a number"),
         (b'{"word":"w","number":NaN}', "number is not a number"), (b'{"word":"w","number":-Infinity}', "number is not a number"),
         (b'{"word":"w","inner":{}}', "inner.number is missing"), (b'{"word":"w","inner":[]}', "inner.number is missing"),
         (b'{"word":"w","inner":7}', "inner is not an object"),
