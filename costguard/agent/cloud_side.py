@@ -15,7 +15,7 @@ from costguard.engine.observation import Veto
 from costguard.engine.policy import Policy
 from costguard.engine.window import NEVER
 from costguard.host.ports import UNWATCHED, Ended, Host, Instant, Line, Report
-from costguard.process.wire import MalformedError, build
+from costguard.process.wire import MalformedError, build, plain
 from costguard.readers.cloud.job import NOTHING_KNOWN, CloudAnswer, CloudJob
 
 ANSWER_WITHIN_SECONDS = 30.0
@@ -127,21 +127,26 @@ class CloudSide(ReaderSide):
             return policy
         return policy._replace(price_per_hour=float(price["amount"]), currency=str(price.get("currency")))
 
-    def remember(self, saved: CloudMemory | None) -> None:
+    def remember(self, saved: object) -> None:
         """Go on with the `memory` of an earlier process of this boot, or reader: its tags count until they are read again."""
         cloud = self._access.cloud if self._access else {}
-        self._plan_price = dict(saved.price) if saved is not None else {}
-        if self._reader is None or cloud.get("tags") == "off" or saved is None:
+        try:
+            memory = build(CloudMemory, saved)
+        except MalformedError:  # there was nothing
+            self._plan_price = {}
             return
-        self.settings = dict(saved.settings) if cloud.get("tag_settings") is True else {}
-        self._vetoes = tuple((Veto(TAG, text, hatch=True), end or NEVER) for text, end in saved.asks)
+        self._plan_price = dict(memory.price)
+        if self._reader is None or cloud.get("tags") == "off":
+            return
+        self.settings = dict(memory.settings) if cloud.get("tag_settings") is True else {}
+        self._vetoes = tuple((Veto(TAG, text, hatch=True), end or NEVER) for text, end in memory.asks)
 
     @property
-    def memory(self) -> CloudMemory | None:
+    def memory(self) -> object:
         """Tags and price, for `remember` after a restart; None when there is nothing."""
         asks = tuple([(veto.reason, None if end == NEVER else end) for veto, end in self._vetoes])
         memory = CloudMemory(self.settings, asks, self._plan_price)
-        return memory if any(memory) else None
+        return plain(memory) if any(memory) else None
 
     def vetoes(self, now: float) -> tuple[Veto, ...]:
         """The vetoes of instance tags that have not ended."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from costguard.agent import task_words
 from costguard.agent.circumstances import Circumstances, circumstances_of
-from costguard.agent.cloud_side import CloudMemory, CloudSide
+from costguard.agent.cloud_side import CloudSide
 from costguard.agent.config_checksum import checksum
 from costguard.agent.disk import CommitmentWriter
 from costguard.agent.gpu_side import GpuSide
@@ -162,7 +162,7 @@ class Loop:
         if not saved.again:
             self.hooks.booted(boot.boot_id, Circumstances(instance=boot.instance))
 
-    def _remember(self, tags: CloudMemory | None) -> Policy:
+    def _remember(self, tags: object) -> Policy:
         self.cloud.remember(tags)
         return self.cloud.relaxed(self.configured)
 

@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from costguard.agent.cloud_side import CloudMemory
 from costguard.agent.disk import CommitmentWriter
 from costguard.agent.reader import HANDOVER
 from costguard.engine.policy import Policy
@@ -39,7 +38,7 @@ SAME_SECONDS = 1.0
 UNUSABLE = (KeyError, TypeError, ValueError, AttributeError)
 """What reading a malformed document may raise."""
 
-ApplyTags = Callable[[CloudMemory | None], Policy]
+ApplyTags = Callable[[object], Policy]
 
 
 class OfParts(NamedTuple):
@@ -51,7 +50,7 @@ class OfParts(NamedTuple):
     counters: object = None  # from the nvml reader, as ``learnt``; one that changed is another object
     learnt: object = None
     detached: bool = False
-    tags: CloudMemory | None = None
+    tags: object = None  # `CloudSide.memory`
     told: object = None  # `Workers.kept`
     hooks: object = None  # `HookRunner.kept`
     found: object = None  # `GpuSide.findings_told`

@@ -36,6 +36,19 @@ def test_commitments_are_written_as_ever() -> None:
     assert plain(build(Commitments, SAVED["commitments"])) == SAVED["commitments"]
 
 
+def test_commitments_of_the_version_before_are_read_and_it_reads_these() -> None:
+    """It wrote every key, also of what was empty, and asks for some of them without a doubt."""
+    empty = {
+        "holds": [], "holders": [], "held": 0.0, "accounts": [], "stops": [], "unused": 0.0, "ran": 0.0, "spent_since": 0.0,
+        "spent": 0.0, "wall": 5.0, "dated": True, "boot_id": "b", "earlier": {"ran": 0.0, "spent": 0.0}, "incident": None,
+        "deadline": {"extensions": [], "whole": 0.0, "told_left": None},
+    }  # fmt: skip
+    made = commitments(initial("b", "i"), 0.0, 5.0)
+    assert build(Commitments, empty) == made
+    needed = {"holds", "held", "stops", "unused", "ran", "spent_since", "spent", "wall", "earlier", "incident"}
+    assert needed <= json.loads(to_line(made)).keys()
+
+
 def every(value: object, path: str = "") -> dict[str, object]:
     """Each value of a core by its place."""
     found: dict[str, object] = {}

@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from costguard.agent.cloud_side import CloudMemory
 from costguard.agent.loop import Loop
 from costguard.engine.saved import CORE, alike, dump, initial
 from costguard.engine.state import State
 from costguard.engine.window import begin
+from costguard.process.wire import plain
 from costguard.testing.simhost import Machine, Phase, SimHost, effective
 
 
@@ -59,3 +61,22 @@ def test_another_track_or_gpu_is_not_alike() -> None:
     assert alike(state, state._replace(tracks=(begin(busy=True, since=0.0),)))
     assert not alike(state, state._replace(tracks=(begin(busy=False, since=0.0),)))
     assert not alike(state, state._replace(gpus=("another",)))
+
+
+@pytest.mark.parametrize("tags", [{}, None, 7, {"settings": {}, "asks": [["x"]]}])
+def test_a_state_of_the_version_before_is_gone_on_with(tags: object) -> None:
+    """It named every part, also one of which there was nothing; what cannot be read of a part costs that part alone."""
+    host = SimHost(Machine(1, [Phase(600, 0.9), Phase(9**9, 0.0)]), seed=1, until=900.0)
+    loop = Loop(host, effective(mode="live", kill_action="command"), host.start())
+    loop.run()
+    boot = host.start()
+    assert boot.state is not None
+    nothing = {"counters": {}, "learnt": {}, "detached": False, "told": None, "hooks": {}, "found": None}
+    saved = {**nothing, **json.loads(boot.state), "tags": tags}
+    after = Loop(host, loop.config, boot._replace(state=json.dumps(saved).encode()))
+    assert after.last.state.tracks == loop.last.state.tracks
+
+
+def test_what_tags_ask_for_is_kept_by_names_that_the_version_before_knows() -> None:
+    """It asks for both without a doubt, wherever there is anything."""
+    assert plain(CloudMemory({}, (), {"amount": 1.0})) == {"settings": {}, "asks": [], "price": {"amount": 1.0}}
