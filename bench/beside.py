@@ -34,9 +34,10 @@ _TIMES = 5  # that a rare process is started, to know what it costs
 
 
 class Cost(NamedTuple):
-    """Milliseconds of CPU per tick of all resident processes of the agent, of some alone, of its ended children, and of nvitop.
+    """Milliseconds of CPU per tick of all resident processes of the agent, of some alone, of its ended children, and of others.
 
-    ``host``: the reader of what the GPUs do not show. ``shares``: of the resident processes in nvitop, by stretches of ticks.
+    ``host``: the reader of what the GPUs do not show. ``bare``: a Python that only wakes and reads the files of its look.
+    ``shares``: of the resident processes in nvitop, by stretches of ticks.
     """
 
     agent: float
@@ -44,6 +45,7 @@ class Cost(NamedTuple):
     host: float
     children: float
     nvitop: float
+    bare: float
     shares: tuple[float, ...]
 
     @property
@@ -67,13 +69,14 @@ class _Spent(NamedTuple):
     host: float
     children: float
     nvitop: float
+    bare: float
 
 
-class _Pair:
-    """An agent and a nvitop that look at the same GPUs, and what both have used."""
+class _Neighbours:
+    """An agent, a nvitop that looks at the same GPUs and a bare Python, and what they have used."""
 
-    def __init__(self, agent: int, nvitop: int) -> None:
-        self._agent, self._nvitop = agent, nvitop
+    def __init__(self, agent: int, nvitop: int, bare: int) -> None:
+        self._agent, self._nvitop, self._bare = agent, nvitop, bare
         self._resident = tree(agent)
         self._host = [pid for pid in self._resident if LIGHT["host"] in command_line(pid)]
         self.spent = [self._look()]
@@ -86,36 +89,38 @@ class _Pair:
         alive = set(tree(self._agent))  # a worker that lives at one end alone is not resident
         resident = {pid: cpu_ms(pid) for pid in self._resident if pid in alive}
         host = sum(resident.get(pid, 0.0) for pid in self._host)
-        children, nvitop = ended_children_ms(self._agent), cpu_ms(self._nvitop)
-        return _Spent(sum(resident.values()), cpu_ms(self._agent), host, children, nvitop)
+        children, others_used = ended_children_ms(self._agent), (cpu_ms(self._nvitop), cpu_ms(self._bare))
+        return _Spent(sum(resident.values()), cpu_ms(self._agent), host, children, *others_used)
 
 
 def measure(places: Sequence[World], interval: float, ticks: int) -> list[Ticks]:
     """An agent and a nvitop in each world, all over the same minutes. Raises AgentFailedError."""
     with ExitStack() as running:
-        pairs = []
+        groups = []
         for place in places:
-            nvitop = running.enter_context(others.resident(place, interval))
-            pairs.append((running.enter_context(Agent(place, interval, logging=False)).pid, nvitop))
+            nvitop, bare = [
+                running.enter_context(others.resident(code, place, interval)) for code in (others.NVITOP, others.BARE)
+            ]
+            groups.append((running.enter_context(Agent(place, interval, logging=False)).pid, nvitop, bare))
         time.sleep(max(SETTLED, 2.4 * interval))
-        looked = [_Pair(agent, nvitop) for agent, nvitop in pairs]
+        looked = [_Neighbours(*group) for group in groups]
         begin = time.monotonic()
         for done in range(STRETCH, ticks + 1, STRETCH):
             time.sleep(max(0.0, begin + done * interval - time.monotonic()))
-            for pair in looked:
-                pair.look()
+            for group in looked:
+                group.look()
     early = EARLY // STRETCH
-    return [Ticks(_cost(pair.spent[: early + 1]), _cost(pair.spent[early:])) for pair in looked]
+    return [Ticks(_cost(group.spent[: early + 1]), _cost(group.spent[early:])) for group in looked]
 
 
 def _cost(spent: Sequence[_Spent]) -> Cost:
     """Of the time between the first and the last of them."""
     ticks = (len(spent) - 1) * STRETCH
-    agent, guard, host, children, nvitop = (
+    agent, guard, host, children, nvitop, bare = (
         (last - first) / ticks for first, last in zip(spent[0], spent[-1], strict=True)
     )
     shares = tuple((late.agent - soon.agent) / (late.nvitop - soon.nvitop) for soon, late in pairwise(spent))
-    return Cost(agent, guard, host, children, nvitop, shares)
+    return Cost(agent, guard, host, children, nvitop, bare, shares)
 
 
 def rare(place: World, interval: float) -> float:

@@ -51,6 +51,18 @@ def poll():
         gpu.gpu_utilization(), gpu.memory_used(), gpu.power_usage(), gpu.processes()
 """
 
+NVITOP, BARE = (
+    _NVITOP,
+    """
+import os
+files = [os.open(f"/proc/{name}", os.O_RDONLY) for name in ("loadavg", "net/dev", "vmstat")]
+def poll():
+    for file in files:
+        os.pread(file, 8192, 0)
+""",
+)
+"""What `resident` runs: nvitop, and a Python that does no more than read what the host reader reads in each look."""
+
 _PATIENT = """
 import sys, time
 {}
@@ -118,10 +130,10 @@ def libraries(world: World, polls: int) -> dict[str, Cost]:
 
 
 @contextmanager
-def resident(world: World, interval: float) -> Iterator[int]:
-    """Nvitop in a process of its own, whose id this gives, polling every so many seconds."""
+def resident(code: str, world: World, interval: float) -> Iterator[int]:
+    """`NVITOP` or `BARE` in a process of its own, whose id this gives, polling every so many seconds."""
     process = subprocess.Popen(
-        [sys.executable, "-c", _PATIENT.format(_NVITOP), str(interval)],
+        [sys.executable, "-c", _PATIENT.format(code), str(interval)],
         env={**os.environ, **world.environment()},
         stdout=subprocess.PIPE,
     )

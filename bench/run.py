@@ -42,7 +42,10 @@ RESIDENT_MIB = 30.0
 """Of all that stays in memory on a rented machine: the guard, and the readers of GPUs, host and metadata service."""
 
 HOST_LOOK_MS = 0.3
-"""Milliseconds of CPU that a look at what the GPUs do not show may cost."""
+"""Milliseconds of CPU that a look at what the GPUs do not show may cost, where the processor's caches are warm."""
+
+WARM_SECONDS = 1.0
+"""Up to this interval they are. Later most of a look is what any Python costs that wakes: a bare one is measured beside it."""
 
 
 class Sizes(NamedTuple):
@@ -157,18 +160,19 @@ def measure_beside(place: world.World, sizes: Sizes) -> list[Figure]:
     for interval, ticks in sizes.beside:
         for state, found in zip(("at rest", "at work"), beside.measure((place, working), interval, ticks), strict=True):
             for when, cost in zip((f"first {beside.EARLY} ticks", "later"), found, strict=True):
-                figures += _beside(f"{interval:g} s, {state}, {when}", cost)
+                figures += _beside(f"{interval:g} s, {state}, {when}", cost, warm=interval <= WARM_SECONDS)
         figures.append(
             Figure(f"agent, {interval:g} s, at rest: rare processes, per tick", beside.rare(place, interval), "ms")
         )
     return figures
 
 
-def _beside(where: str, cost: beside.Cost) -> list[Figure]:
+def _beside(where: str, cost: beside.Cost, *, warm: bool) -> list[Figure]:
     return [
         Figure(f"agent, {where}: CPU per tick", cost.agent, "ms"),
         Figure("  of it the guard", cost.guard, "ms"),
-        Figure("  and the host reader, all senses", cost.host, "ms", HOST_LOOK_MS),
+        Figure("  and the host reader, all senses", cost.host, "ms", HOST_LOOK_MS if warm else None),
+        Figure("  beside a bare Python that reads the same", cost.bare, "ms"),
         Figure("  and children that ended", cost.children, "ms"),
         Figure("nvitop, in the same minutes: CPU per poll", cost.nvitop, "ms"),
         Figure(f"agent beside nvitop, {where}", 100 * cost.share, "%", 40),
