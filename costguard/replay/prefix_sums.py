@@ -40,14 +40,9 @@ def state_times(machine: bytes, changes: Sequence[int], times: "array[float]", h
         begin = [times[0], *map(times.__getitem__, [edge - 1 for edge in changes]), times[-1]]
         stretches = list(map(sub, islice(begin, 1, None), begin))
     kinds = [machine[edge] for edge in edges]
-    before, idle, work = [0.0], 0.0, 0.0
-    for size, kind in zip(stretches, kinds, strict=True):
-        if kind == IDLE:
-            idle += size
-        elif kind == WORK:
-            work += size
-        before.append(idle)
-    return StateTimes(machine, times, holes, lost, edges, before, work)
+    idle = [size if kind == IDLE else 0.0 for size, kind in zip(stretches, kinds, strict=True)]
+    work = sum([size for size, kind in zip(stretches, kinds, strict=True) if kind == WORK])
+    return StateTimes(machine, times, holes, lost, edges, [0.0, *accumulate(idle)], work)
 
 
 def _between(times: "array[float]", holes: Sequence[int], lost: Sequence[float], edge: int, tick: int) -> float:
