@@ -21,15 +21,15 @@ class Circumstances(NamedTuple):
     beside: int = 0  # GPUs that are seen, and are none of the task that is guarded
 
 
-def circumstances_of(last: Step, rules: Rules, beside: int | None) -> Circumstances:
-    """Those of this moment; ``beside``: how many GPUs are not the task's, None where the machine is guarded."""
+def circumstances_of(last: Step, rules: Rules, other_gpus: int | None) -> Circumstances:
+    """Those of this moment; ``other_gpus``: how many GPUs are not the task's, None where the machine is guarded."""
     state, core = last.state, last.state.core
     quiet = [0.0 if state.tracks[i].busy else state.at - state.tracks[i].since for i in core.selection.judged]
     idle = (max if rules.judges_any else min)(quiet, default=0.0)
     reason = core.incident.reason if core.incident else ""
     gpus = tuple([state.gpus[i] for i in concerned(state, rules)])
-    devices = _judged_devices(state) if beside is not None else ()
-    return Circumstances(reason, str(last.sentence), idle, gpus, core.instance, devices, beside or 0)
+    devices = _judged_devices(state) if other_gpus is not None else ()
+    return Circumstances(reason, str(last.sentence), idle, gpus, core.instance, devices, other_gpus or 0)
 
 
 def _judged_devices(state: State) -> tuple[Device, ...]:

@@ -27,7 +27,7 @@ FIND_EVERY_SECONDS = 86400.0
 """Between two messages about one finding of one GPU; a restarted guard may repeat it sooner."""
 
 GATHER_SECONDS = 60.0
-"""For so long further GPUs with the same finding are waited for: one job on eight of them is one message."""
+"""How long to wait for further GPUs with the same finding: one job on eight of them is one message."""
 
 NOTES = {"ghost": "ghost load: no process behind it", "suspect_hung": "the job may be hung"}
 """Findings about a GPU in a few words."""
@@ -83,12 +83,12 @@ class GpuSide:
         self._answer: dict[str, Any] | None = None
         # the last answer that was whole: its number and content
         self._last_full: tuple[object, Observation] = _NO_ANSWER
-        self._work: dict[str, Known] = {}  # what answers that were not taken say of a GPU that worked
-        self._unseen: dict[str, str] = {}  # why they could not read a GPU
+        self._work: dict[str, Known] = {}  # by GPU: work seen in rejected answers
+        self._unseen: dict[str, str] = {}  # by GPU: why rejected answers could not read it
         self._observed = 0.0  # when the last observation was made
-        self.stood: float | None = None
-        """When the reader saw once more what the last answer says, and left that unsaid until the one that is observed now."""
-        self._new_devices: dict[str, Device] = {}  # the devices that they told of
+        self.skipped_at: float | None = None
+        """When the reader last took a reading equal to its previous answer, and did not report it; None for none."""
+        self._new_devices: dict[str, Device] = {}  # devices named in rejected answers
         self._place: Mapping[str, Any] = config.get("host", {})
         self.task = self._task_of(config)
         left = {name: handover[name] for name in HANDOVER if isinstance(handover.get(name), dict)}
@@ -144,8 +144,8 @@ class GpuSide:
     def line(self, data: bytes, now: float) -> bool:
         """What the reader wrote; True when that was an answer."""
         answer = self.reader.line(data, now)
-        if self.reader.refused is not None:
-            self._overhear(self.reader.refused)
+        if self.reader.rejected is not None:
+            self._overhear(self.reader.rejected)
         if answer is not None and "same" in answer and answer["same"] != self._last_full[0]:
             self.reader.end_stream()  # the answer that it goes back to was not taken: it must say it again
             return False
@@ -171,7 +171,7 @@ class GpuSide:
             self._unseen |= dict.fromkeys([gpu for gpu in self._known if gpu not in gpus], NOT_LISTED)
 
     def _with_overheard(self, found: Observation, now: float, rules: Rules) -> Observation:
-        """The same with what was overheard. A hole ends by evidence that reaches over it; work is told once.
+        """Add what was overheard to an observation. A hole ends by evidence that reaches over it; work is told once.
 
         Also of a GPU that cannot be read now: a deadline would else take it for one that was quiet when it was lost. What is
         no work under these rules waits for a reading, for unknown stays unknown.
@@ -205,7 +205,7 @@ class GpuSide:
 
     def _observe(self, now: float) -> tuple[Observation, Devices | None]:
         answer, changed = self._answer, None
-        self.stood = self._unsaid(answer, now)
+        self.skipped_at = self._unsaid(answer, now)
         if answer is None:
             return self._all_unknown(), None
         if "same" in answer:
@@ -292,7 +292,7 @@ class GpuSide:
         return gpu in self._known and (self.task is None or gpu in (self.task.keys or ()))
 
     def note(self, gpu: str) -> str:
-        """The same in a few words, for beside a reading."""
+        """The finding about a GPU in a few words, to stand beside its reading."""
         code = self.findings_by_gpu.get(gpu, ("", ""))[0]
         return NOTES.get(code, code.replace("_", " "))
 

@@ -15,16 +15,16 @@ from costguard.readers.host.sense import NOT_YET as NOT_YET_SEEN
 from costguard.readers.host.sense import Activity, Sight
 
 LOOKS_LEFT_OUT = 5
-"""So many looks in a row may stay unsaid while nothing changes and no decision is near."""
+"""How many looks in a row may go unreported while nothing changes and no decision is near."""
 
 LATELY_KEPT = 8
-"""Of those who have stopped working so many are remembered."""
+"""How many of those who stopped working are remembered."""
 
 DAY_SECONDS = 86400.0
 
 PLACES = ("procfs", "sysfs", "devfs")
 
-GUARDS_SETTINGS = frozenset(("enabled", "required", "hatch"))
+GUARD_ONLY_SETTINGS = frozenset(("enabled", "required", "hatch"))
 """Settings of a sense that the reader need not know."""
 
 PRESENCE = frozenset(("terminals", "ssh", "holders", "traffic", "cpu"))
@@ -38,8 +38,8 @@ class HostSide(ReaderSide):
         self._host, self._report = host, report
         self._senses: dict[str, Mapping[str, Any]] = {}
         self._place: dict[str, str] = {}
-        self._heard: int | None = None
-        """The number of the answer that `sights` are of; None where they are of none."""
+        self._answer_number: int | None = None
+        """Number of the answer that `sights` came from; None for none."""
         self._said: Mapping[str, Any] = {}  # what each sense said last, as it came
         self._sights_said: Mapping[str, Sight] = {}  # and as a value
         self.sights: dict[str, Sight] = {}
@@ -61,7 +61,7 @@ class HostSide(ReaderSide):
         for subject in ("host", *(f"sense {name}" for name in self._senses)):
             self._report(subject, UNWATCHED)
         self._senses, self._place = senses, places
-        self._heard, self.sights = None, dict.fromkeys(senses, Sight(unknown=NOT_YET))
+        self._answer_number, self.sights = None, dict.fromkeys(senses, Sight(unknown=NOT_YET))
         if senses:
             job = job_of(senses, places)
             self._reader = ReaderProcess(self._host, "host", lambda: job)
@@ -78,7 +78,7 @@ class HostSide(ReaderSide):
         return self._reader is not None and not self._pace and self._reader.waiting
 
     @property
-    def unasked(self) -> bool:
+    def needs_asking(self) -> bool:
         """Whether the reader has answered, and looks no more until it is asked."""
         return self._reader is not None and self._reader.healthy and self._reader.deadline == float("inf")
 
@@ -91,7 +91,7 @@ class HostSide(ReaderSide):
         """
         if self._reader is None:
             return
-        calm = calm and self._heard is not None
+        calm = calm and self._answer_number is not None
         pace = every if calm else 0.0
         watch = Watch(every, now + LOOKS_LEFT_OUT * every) if calm else None
         self._reader.ask(now, watch=watch, anew=pace < self._pace, saving=saving)
@@ -138,12 +138,12 @@ class HostSide(ReaderSide):
     def _hear(self, answer: HostAnswer, now: float) -> None:
         """Take an answer. Raises MalformedError where a sense is missing in it."""
         if isinstance(answer.senses, int):  # what it has said in that answer
-            if answer.senses != self._heard:
-                self._heard = None
+            if answer.senses != self._answer_number:
+                self._answer_number = None
             return
         before, self.sights = self.sights, sights_of(answer.senses, self._senses, now)
         self._note_ends(before)
-        self._heard = answer.read
+        self._answer_number = answer.read
         self._report("host", None)
         self._judge()
 
@@ -160,7 +160,7 @@ class HostSide(ReaderSide):
 
     def _lost(self, why: str) -> None:
         self._report("host", f"cannot tell whether anyone is at work: {why}")
-        self._heard = None
+        self._answer_number = None
         self.sights = {name: Sight(unknown=why) for name in self._senses}
         self._judge()
 
@@ -269,7 +269,7 @@ def chosen(section: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 def job_of(senses: Mapping[str, Mapping[str, Any]], places: Mapping[str, str]) -> HostJob:
     """What the reader is to look for, with the settings of each sense itself, and where."""
     own = {
-        name: {key: value for key, value in sense.items() if key not in GUARDS_SETTINGS}
+        name: {key: value for key, value in sense.items() if key not in GUARD_ONLY_SETTINGS}
         for name, sense in senses.items()
     }
     return HostJob(own, **places)

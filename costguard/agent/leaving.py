@@ -37,7 +37,7 @@ class LastWait:
         """Wait once; False when somebody asked a second time for the end."""
         since = self._host.clock()
         self._history.run(since)
-        while until := self._worth_waiting(since.boot):
+        while until := self._wait_until(since.boot):
             for event in self._host.wait(until):
                 if isinstance(event, Line | Ended):
                     self._handle(event)
@@ -46,7 +46,7 @@ class LastWait:
             self._history.run(since)
         return True
 
-    def _worth_waiting(self, since: float) -> float:
+    def _wait_until(self, since: float) -> float:
         """Until when to wait; 0 when nothing is left to wait for, or the time is over."""
         limits = [LEAVE_WITHIN_SECONDS] if self._disk.pending or self._history.pending else []
         limits += [LAST_MESSAGES_SECONDS] if self._workers.telling else []

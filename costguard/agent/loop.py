@@ -20,7 +20,7 @@ from costguard.agent.host_side import HostSide
 from costguard.agent.jitter import Jitter, jitter_of
 from costguard.agent.journal import Journal, bug
 from costguard.agent.leaving import LastWait
-from costguard.agent.memory import Memory, OfParts, plan_basis
+from costguard.agent.memory import Memory, SavedParts, plan_basis
 from costguard.agent.preflight import Preflight
 from costguard.agent.reader import StreamPlan
 from costguard.agent.recorder import Recorder
@@ -48,7 +48,7 @@ from costguard.host.files import Start
 from costguard.host.ports import Ended, Host, HostEvent, Instant, Line, Request, Signal
 from costguard.process.wire import to_line
 
-KEPT = ("paths", "environment", "guarded")
+FIXED_AT_START = ("paths", "environment", "guarded")
 """What a reload leaves as it was at the start of the process."""
 
 CLOCK_SET_WITHIN_SECONDS = 3600.0
@@ -62,7 +62,7 @@ BUGS_WITHIN_SECONDS = 86400.0
 """After this many bugs in that time the process ends, and the service manager starts another one."""
 
 URGENT = frozenset((WARNING, ACTING, CONFIRMING))
-"""Phases in which the guard asks for each reading; in the others the reader may come by itself."""
+"""Phases in which the guard asks for each reading; in the others the reader may stream."""
 
 HOLE_INTERVALS = 3.0
 """After this many intervals without a tick a new rhythm begins, where the reader may skip every second answer; a hung reader is noticed sooner."""
@@ -70,7 +70,7 @@ HOLE_INTERVALS = 3.0
 CALM_INTERVALS = 6.0
 """The next decision must be this many intervals away for the reader to skip every second answer."""
 
-LOOKS_AT_WORK = 3
+BUSY_TICKS_PER_LOOK = 3
 """While a GPU works, the senses look at every third tick: they decide nothing then, and the work needs the processors."""
 
 EMPTY = Observation((), ())
@@ -108,7 +108,7 @@ class Loop:
         self.exit_code: int | None = None
         self.last_wall = host.clock().wall  # date of the last tick
         self._reading = False
-        self._paced: Policy | None = None  # under which the reader was told how to come by itself
+        self._stream_policy: Policy | None = None  # the policy that the reader's stream was planned under
         self._calm = False  # whether the next decision was far away at the last tick
         self._due_at: float | None = None  # when the next thing besides reader and tick is due; None: to be computed
         self.preflight = Preflight()
@@ -139,13 +139,13 @@ class Loop:
         host, config, boot, now = self.host, self.config, self.boot, self.host.clock()
         saved = self.memory.restore(boot, now.boot, self._remember)
         parts = saved.parts
-        if saved.again:
+        if saved.fresh_starts:
             self.workers.resume(parts.told, now.boot)
         else:
             self.workers.begin(now.boot)
         self.relaxed = self.policy = self.cloud.relaxed(self.configured)
         # the first events of the engine, before any other
-        self._fresh_starts = deque(Began(now.boot, why, saved.proven) for why in saved.again)
+        self._fresh_starts = deque(Began(now.boot, why, saved.proven) for why in saved.fresh_starts)
         self._last = Step(saved.state, (), Sentence(saved.state, rules_of(self.policy), now.wall))
         self.gpu_side = GpuSide(
             host,
@@ -159,7 +159,7 @@ class Loop:
         self.hooks = HookRunner(
             host, config, self.journal.trouble, self.history.hook, self._remark, saved.state.core, parts.hooks
         )
-        if not saved.again:
+        if not saved.fresh_starts:
             self.hooks.booted(boot.boot_id, Circumstances(instance=boot.instance))
 
     def _remember(self, tags: object) -> Policy:
@@ -248,8 +248,9 @@ class Loop:
         """Do what is due, then wait for what comes."""
         self._end_stream_in_time()
         until = self._until()
-        waits = self._fresh_starts or (self._reading and not self._awaited)  # what a bug left is behind a begin
-        if waits or self._now >= until:
+        # after a bug: begin again, then finish the tick that it cut off
+        overdue = self._fresh_starts or (self._reading and not self._awaited)
+        if overdue or self._now >= until:
             self._do_what_is_due()
             self._due_at = None
             self._end_stream_in_time()
@@ -271,7 +272,7 @@ class Loop:
         core = self._last.state.core
         calm = self._calm and core.phase not in URGENT
         works = core.signals.work is not None and core.signals.work.busy and core.signals.unknown_since is None
-        every = self.policy.interval * (LOOKS_AT_WORK if works else 1)
+        every = self.policy.interval * (BUSY_TICKS_PER_LOOK if works else 1)
         due = self.host_side.deadline
         saving = hook_works(core, now)
         self.host_side.ask(now, every, calm=calm and not saving, saving=saving)
@@ -288,15 +289,15 @@ class Loop:
             return
         core = self._last.state.core
         soon = core.unchanged_until < reader.deadline if reader.pairs else self._calm and not self.cloud.has_reader
-        if soon or core.phase in URGENT or self._paced is not self.policy:
+        if soon or core.phase in URGENT or self._stream_policy is not self.policy:
             reader.end_stream()
 
     def _stream_plan(self) -> StreamPlan | None:
-        """How the reader may come by itself after this question; both ends leave out what lies in the past."""
+        """How the reader may stream after this question; either end skips moments in the past."""
         interval = self.policy.interval
         if self._last.state.core.phase in URGENT:
             return None
-        self._paced = self.policy
+        self._stream_policy = self.policy
         pairs, above = self._calm and not self.cloud.has_reader, highest_threshold(rules_of(self.policy))
         return StreamPlan(self._next_tick + interval, interval, pairs, above)
 
@@ -335,9 +336,9 @@ class Loop:
             self.cloud.ask(now.boot)
             self._due_at = None
         self.seen, devices = self.gpu_side.observe(now.boot, rules_of(self.policy))
-        stood = self.gpu_side.stood
-        if stood is not None:
-            self._count_skipped(stood, now, before)
+        skipped_at = self.gpu_side.skipped_at
+        if skipped_at is not None:
+            self._count_skipped(skipped_at, now, before)
         late = now.boot - self._next_tick
         if late >= (HOLE_INTERVALS if self._calm else 1.0) * interval:  # a suspend, a stall: begin a new rhythm
             self._next_tick = now.boot + interval
@@ -348,7 +349,7 @@ class Loop:
         vetoes, quiet = self._escape_hatch + self.cloud.vetoes(now.boot) + self.host_side.vetoes, self.host_side.quiet
         if vetoes or quiet is not None:
             self.seen = self.seen._replace(vetoes=vetoes, quiet_host=quiet)
-        self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced, stood))
+        self._step(Tick(now.boot, self.seen, now.wall, now.boot - now.mono, now.synced, skipped_at))
         if self.policy.lease_until is not None:
             self._heed_lease(now)
         self._calm = self._last.state.core.unchanged_until > now.boot + CALM_INTERVALS * interval
@@ -431,9 +432,9 @@ class Loop:
         if not self.memory.nothing_to_save(before, self._last.state, self.gpu_side.reader.handover.get("learnt")):
             self.memory.save_changes(before, self._last.state, self._of_parts(), outcome=isinstance(event, Outcome))
 
-    def _of_parts(self) -> OfParts:
+    def _of_parts(self) -> SavedParts:
         reader = self.gpu_side.reader
-        return OfParts(
+        return SavedParts(
             **reader.handover, detached=reader.detached, tags=self.cloud.memory, told=self.workers.kept,
             hooks=self.hooks.kept, found=self.gpu_side.findings_told,
         )  # fmt: skip
@@ -469,7 +470,7 @@ class Loop:
 
     def _circumstances(self) -> Circumstances:
         task = self.gpu_side.task
-        return circumstances_of(self._last, rules_of(self.policy), task.beside if task is not None else None)
+        return circumstances_of(self._last, rules_of(self.policy), task.other_gpus if task is not None else None)
 
     def _facts(self, at: float) -> dict[str, Any]:
         """What every message gets beside the engine's own facts."""
@@ -499,7 +500,7 @@ class Loop:
         if type(event) is Line and event.child == self.gpu_side.reader.child:
             answer = self.gpu_side.line(event.data, now)
             # the first answer of a new reader, which no tick waited for, covers the gap: it must not be lost
-            # behind a late answer comes what was written while the guard stood still: perhaps work
+            # after a late answer, first read what else came while the guard was stalled: it may show work
             if not self._awaited and (answer or (self._reading and not self._more_readings())):
                 self._tick(instant)
             return
@@ -533,7 +534,7 @@ class Loop:
                 reader.end_stream()  # then the next tick comes in time, even where that reader would skip it
             if self._reading and not self._awaited and not self._more_readings():
                 self._tick(now)
-            elif self._calm and not self._reading and self.host_side.unasked:  # the next tick may skip a beat
+            elif self._calm and not self._reading and self.host_side.needs_asking:  # the next tick may skip a beat
                 self._ask_host(now.boot)
         elif self.workers.owns(event.child):
             self._take(self.workers.take(event, now.boot))
@@ -569,7 +570,7 @@ class Loop:
     def _adopt(self, effective: dict[str, Any]) -> None:
         """Work under another configuration from now on."""
         before = self.config
-        self.config = {**effective, **{name: before[name] for name in KEPT if name in before}}
+        self.config = {**effective, **{name: before[name] for name in FIXED_AT_START if name in before}}
         self.configured = policy_from(effective)
         self.workers.config = self.config
         for part in (self.cloud, self.host_side, self.heartbeat, self.summary, self.hooks, self.gpu_side):

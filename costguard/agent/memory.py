@@ -41,10 +41,10 @@ UNUSABLE = (KeyError, TypeError, ValueError, AttributeError)
 ApplyTags = Callable[[object], Policy]
 
 
-class OfParts(NamedTuple):
-    """What the file of the state has of each part of the guard, beside the engine: the next guard's go on where these ended.
+class SavedParts(NamedTuple):
+    """What the state file keeps of the guard's parts besides the engine; the next guard's parts resume from it.
 
-    What a part wrote it reads by itself; what it cannot read costs that part alone.
+    Each part reads what it wrote; what it cannot read costs that part alone.
     """
 
     counters: object = None  # from the nvml reader, as ``learnt``; one that changed is another object
@@ -62,8 +62,8 @@ class OfParts(NamedTuple):
         return {name: getattr(self, name) for name in HANDOVER}
 
 
-class OfEngine(NamedTuple):
-    """What the same file has of the engine: what it was made under, a checksum of what its plans depend on, and its state."""
+class SavedEngine(NamedTuple):
+    """What the same file keeps of the engine: the rules it was made under, a checksum of what its plans depend on, and its state."""
 
     rules: tuple[object, ...] = ("",)
     ground: int | None = None
@@ -71,14 +71,14 @@ class OfEngine(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """What an earlier process left. ``again`` are the reasons for which the engine begins again, in this order.
+    """What an earlier process left. ``fresh_starts`` are the reasons for which the engine begins again, in this order.
 
     ``proven``: the basis of its plans is unchanged.
     """
 
     state: State
-    parts: OfParts = OfParts()
-    again: tuple[str, ...] = ()
+    parts: SavedParts = SavedParts()
+    fresh_starts: tuple[str, ...] = ()
     proven: bool = True
 
 
@@ -131,7 +131,7 @@ class Memory:
         """
         if boot.state is not None:
             try:
-                parts, saved = from_line(OfParts, boot.state), from_line(OfEngine, boot.state)
+                parts, saved = from_line(SavedParts, boot.state), from_line(SavedEngine, boot.state)
                 state = self._newest(load(saved.engine), parts.order, boot)
                 self.adopt(apply_tags(parts.tags))
                 # another policy, version or basis of its plans: a running warning is taken back
@@ -183,7 +183,7 @@ class Memory:
         """Whether a step left nothing for `save_changes` to save; ``learnt``: what the reader has learnt so far."""
         return state.core is before and state.at - self._saved_at < STILL_EVERY_SECONDS and learnt is self._learnt
 
-    def save_changes(self, before: Core, state: State, parts: OfParts, *, outcome: bool) -> None:
+    def save_changes(self, before: Core, state: State, parts: SavedParts, *, outcome: bool) -> None:
         """Save what is worth it after a step; ``outcome``: its event was the outcome of an effect."""
         core, at = state.core, state.at
         learnt = parts.learnt
@@ -213,12 +213,12 @@ class Memory:
             self._lasting = lasting
             self.commit(state, self._host.clock())
 
-    def save(self, state: State, parts: OfParts) -> None:
+    def save(self, state: State, parts: SavedParts) -> None:
         """Save the state for a restart now."""
         written, text = self._written
         if written is None or not alike(state, written):
             same = {name: value for name, value in dump(state).items() if name != "at"}
-            text = encode(plain(OfEngine(self._rules, self.plan_basis, same)))[1:-2]
+            text = encode(plain(SavedEngine(self._rules, self.plan_basis, same)))[1:-2]
         self._written = (state, text)
         self._learnt = parts.learnt
         self._order += 1

@@ -21,12 +21,12 @@ DAY_SECONDS = 86400.0
 
 
 class Counted(NamedTuple):
-    """Messages that have left the machine: since when (boot clock), how many, and the incident of the last `would_act`."""
+    """Messages that have left the machine: since when (boot clock), how many, and when the last `would_act` left and of which incident."""
 
     began: float = -HOUR_SECONDS
     sent: int = 0
     sent_of_users: int = 0
-    would_act: float = -DAY_SECONDS
+    would_act: float = -DAY_SECONDS  # when the last one left, boot clock
     would_act_of: str = ""
     left_out: Mapping[str, int] = {}
 
@@ -38,7 +38,7 @@ class Quota:
         self.counted = counted or Counted()
         """What the next guard of this boot goes on with: one that is restarted often must not write more often."""
 
-    def admits_dry(self, kind: str, now: float, incident: str) -> bool:
+    def admit_dry_run(self, kind: str, now: float, incident: str) -> bool:
         """Whether a message of a dry run may leave now: what would have been done, once a day; the summary has the rest.
 
         One of the same incident is a further try of what nobody took.
@@ -50,7 +50,7 @@ class Quota:
         self.counted = self.counted._replace(would_act=now, would_act_of=incident)
         return True
 
-    def admits(self, kind: str, level: str, now: float) -> bool:
+    def admit(self, kind: str, level: str, now: float) -> bool:
         """Whether a message may leave now; one that may not is counted for the digest."""
         if kind in ALWAYS or (level != "info" and kind != "finding"):
             return True
@@ -74,12 +74,12 @@ class Quota:
         """When the digest is due."""
         return self.counted.began + HOUR_SECONDS if self.counted.left_out else NEVER
 
-    def name(self, boot: str) -> str:
+    def digest_id(self, boot: str) -> str:
         """The id of this hour's digest: of one hour there is one, whichever guard of the boot sends it."""
         return f"{boot}-digest{self.counted.began:.0f}"
 
-    def digest(self, now: float) -> str:
-        """What was left out; a new hour begins with it."""
+    def take_digest(self, now: float) -> str:
+        """Return what was left out, and begin a new hour."""
         listed = ", ".join(f"{number} × {kind}" for kind, number in self.counted.left_out.items())
         self._begin(now)
         return listed

@@ -16,10 +16,10 @@ ANSWER_WITHIN_SECONDS = 5.0
 """For one read."""
 
 COMES_WITHIN_SECONDS = 1.0
-"""How late a streamed reading may be before the reader is asked; its time to answer is shorter by as much."""
+"""How late a streamed reading may be before the guard asks; the time to answer is shorter by as much."""
 
 STREAM_AGAIN_SECONDS = 60.0
-"""For so long after that it is asked for each reading."""
+"""How long the guard then asks for each reading before it lets the reader stream again."""
 
 START_WITHIN_SECONDS = 30.0
 """For the first read of a new reader: without persistence mode the driver takes 1 to 3 s per GPU."""
@@ -40,7 +40,7 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 5.0, 300.0
 """Backoff between restarts."""
 
 UNREAPED_LIMIT = 3
-"""With so many readers that survive SIGKILL no further one is started: it would hang as well."""
+"""When this many readers survive SIGKILL, no further one is started: it would hang as well."""
 
 DETACHED = "detached on request; to use it again: `costguard attach`"
 """Why nothing is read while a driver is replaced."""
@@ -120,7 +120,7 @@ class ReaderProcess:
         self.detached = detached
         """Whether a person wants no process to run, until he says otherwise."""
         self.failure = NOT_YET  # why there is no reading, in words
-        self.refused: dict[str, Any] | None = None
+        self.rejected: dict[str, Any] | None = None
         """What the last line said, where it was an answer that was not taken."""
         self.error = ""  # why the last answer names no GPU
         self._asked: tuple[int, float] | None = None  # sequence number and deadline
@@ -245,7 +245,7 @@ class ReaderProcess:
 
     def line(self, data: bytes, now: float) -> dict[str, Any] | None:
         """Take a line of the process; gives the answer to the read under way, or the one that is due, if it is one."""
-        answer, self.refused = decode.message(data), None
+        answer, self.rejected = decode.message(data), None
         if answer is None:
             self._lost(now, "malformed answer from the reader")
             return None
@@ -254,7 +254,7 @@ class ReaderProcess:
             return None
         if not _HANDOVER.isdisjoint(answer):
             self._keep_handover(answer)
-        self.refused, late = answer, False
+        self.rejected, late = answer, False
         if "at" in answer:
             if not self._is_due(answer, now):
                 return None
@@ -268,7 +268,7 @@ class ReaderProcess:
             self._stream.go_on(self._sequence, now)
         self._answered_once = True
         self.error = str(answer.get("error") or "")[:300]
-        if late:  # the guard itself stood still meanwhile: the reading may be as old as that
+        if late:  # the guard itself was stalled meanwhile: the reading may be as old as that
             self.failure = "the answer came too late"
             return None
         if "senses" in answer:
@@ -277,7 +277,7 @@ class ReaderProcess:
             isinstance(gpu, list) and len(gpu) > 1 and gpu[1] is not None for gpu in answer["gpus"]
         ):
             self._pause = FIRST_PAUSE_SECONDS
-        self.refused = None
+        self.rejected = None
         return answer
 
     def _is_due(self, answer: Mapping[str, Any], now: float) -> bool:
@@ -287,7 +287,7 @@ class ReaderProcess:
         if stream is None or not stream.fits(answer.get("read"), unsaid="unsaid" in answer):
             return False
         fresh = isinstance(at, int | float) and now - self._usual_within < at <= now + COMES_WITHIN_SECONDS
-        if not fresh:  # the guard itself stood still meanwhile: it asks for another one
+        if not fresh:  # the guard itself was stalled meanwhile: it asks for another one
             self.end_stream()
         return fresh
 
@@ -311,7 +311,7 @@ class ReaderProcess:
     def late(self, now: float) -> bool:
         """Kill a reader that is past its deadline; the caller's reading is unknown.
 
-        One that did not come by itself is not killed, but is to be asked: the guard, or the machine, may have stood still.
+        One that did not come by itself is not killed, but is to be asked: the guard, or the machine, may have been stalled.
         """
         if now < self.deadline:
             return False

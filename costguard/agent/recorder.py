@@ -52,7 +52,7 @@ EVENTS_KEPT = 200
 BATCH_ROWS = 500
 BATCH_BYTES = 24 << 10  # of events in one batch
 EVENT_BYTES = 12 << 10  # of one event; a larger one loses its details
-FATE_CHARACTERS = 300  # of what one channel said
+CHANNEL_CHARACTERS = 300  # of what one channel said
 EFFECTS_KEPT = 64  # whose outcome may still come
 
 Beside = Callable[[], Mapping[str, Any]]
@@ -124,7 +124,7 @@ class Recorder(Part[Done]):
 
     def delivery(self, draft: Draft, answer: DeliveryResult, tries: int = 1) -> None:
         """Keep what became of a message that the engine waits for no more: sent again, or not its own."""
-        fate = {
+        row = {
             "name": draft.kind,
             "effect": draft.id,
             "reached": answer.reached,
@@ -133,21 +133,21 @@ class Recorder(Part[Done]):
             "tries": tries,
         }
         if answer.begun:
-            fate["begun"] = answer.begun
+            row["begun"] = answer.begun
         if text := {
             name: answer.beside[name] for name in ("title", "body") if draft.kind != SUMMARY and name in answer.beside
         }:
-            fate |= text  # the record of a guard that was killed lacks it
+            row |= text  # the record of a guard that was killed lacks it
         if draft.kind == NOTES:  # a remark of the agent's own, of which nothing else tells
-            fate["text"] = draft.facts.get("text")
+            row["text"] = draft.facts.get("text")
         wall, facts = self._host.clock().wall, draft.facts
         incident = str(facts.get("incident") or facts.get("overtakes") or "")  # where the message itself stands
-        self._add(incident, wall, "delivery", {**fate, "error": answer.error})
+        self._add(incident, wall, "delivery", {**row, "error": answer.error})
 
     def hook(self, occasion: Occasion, status: str, detail: str) -> None:
         """Keep how a program of the owner ended."""
-        fate = {"step": occasion.step, "status": status, "detail": detail}
-        self._add(occasion.incident, self._host.clock().wall, "hook", fate)
+        row = {"step": occasion.step, "status": status, "detail": detail}
+        self._add(occasion.incident, self._host.clock().wall, "hook", row)
 
     def _note(self, event: Event, before: Core, step: Step, wall: float, beside: Beside) -> None:
         core = step.state.core
@@ -179,8 +179,8 @@ class Recorder(Part[Done]):
         if event.answered:
             data["answered"] = dict(event.answered)
         if event.reached or event.failed:  # each by its channel: what a server says may look like another one's line
-            data["reached"] = {name: whom[:FATE_CHARACTERS] for name, whom in event.reached}
-            data["failed"] = {name: why[:FATE_CHARACTERS] for name, why in event.failed}
+            data["reached"] = {name: whom[:CHANNEL_CHARACTERS] for name, whom in event.reached}
+            data["failed"] = {name: why[:CHANNEL_CHARACTERS] for name, why in event.failed}
         if event.beside:
             data["beside"] = dict(event.beside)
         if event.begun:

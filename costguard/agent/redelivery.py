@@ -11,7 +11,7 @@ from costguard.agent.task import NEVER, NOT_IN_TIME, ChildTask, TaskError
 from costguard.engine import time_limits
 from costguard.engine.words import several
 from costguard.host.ports import Ended, Host, Instant, Line, SpawnFailed
-from costguard.notify.job import EXPIRED, HOLDS, DeliveryResult, Draft, Overtaking, TellJob, standing_alone
+from costguard.notify.job import EXPIRED, HOLDS, DeliveryResult, Draft, Overtaking, TellJob, stub_of
 from costguard.process.wire import to_line
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ PAUSE_SECONDS, PAUSE_LONGEST_SECONDS = 60.0, 900.0
 QUEUE_LIMIT = 20
 """Messages that wait; with more the oldest is given up."""
 
-LEFT_LIMIT = 6
-"""Messages that the saved state has of them."""
+SAVED_LIMIT = 6
+"""How many messages the saved state keeps, the latest."""
 
 
 class Pending(NamedTuple):
@@ -44,25 +44,27 @@ ABOUT = {
 COUNTDOWN = frozenset(("warning", "countdown", "unguarded", "cancelled", "came_back", *HOLDS))
 """Messages about whether a stop comes: a hold says it anew, and says nothing of what became of a request."""
 
-SO_FAR = frozenset(("acting", "accepted", "stopping", "asking", "next_action", "cannot", "reminder"))
+PROGRESS_KINDS = frozenset(("acting", "accepted", "stopping", "asking", "next_action", "cannot", "reminder"))
 """Messages about how it stands with an incident: not so any more once there is another one."""
 
-CAME_TO = frozenset(("would_act", "done", "closed", "outcome_unknown"))
+FINAL_KINDS = frozenset(("would_act", "done", "closed", "outcome_unknown"))
 """What an incident has come to: only the same one can come to something else, so a later one does not stand for it."""
 
-OF_AN_EXIT = frozenset(("acting", "done"))
+EXIT_KINDS = frozenset(("acting", "done"))
 """Messages that say that costguard itself exits, where that was the action."""
 
 FAILED = "failed"
-"""Goes on until a later try has come to something: the warning of that try says nothing of what failed."""
+"""Holds until a later try has a result; the warning of that try says nothing about the failure."""
 
-BY_ITSELF = frozenset(("armed", "finding", "weak_sign", "kept_up", "notes", "notice", "state_lost", "summary", "test"))
+INDEPENDENT_KINDS = frozenset(
+    ("armed", "finding", "weak_sign", "kept_up", "notes", "notice", "state_lost", "summary", "test")
+)
 """Messages that no other one makes untrue, and that make none so."""
 
 
 def overtakes(later: Draft, earlier: Draft) -> bool:
     """Whether an earlier message would be false, or out of order, once people have the later one."""
-    if {later.kind, earlier.kind} & BY_ITSELF:
+    if {later.kind, earlier.kind} & INDEPENDENT_KINDS:
         return False
     if later.kind in ABOUT or earlier.kind in ABOUT:
         return ABOUT.get(later.kind) == ABOUT.get(earlier.kind)
@@ -70,14 +72,14 @@ def overtakes(later: Draft, earlier: Draft) -> bool:
         return earlier.kind in COUNTDOWN
     if incident_of(later) == incident_of(earlier) != "":
         return True
-    if later.kind == "closed" or earlier.kind in CAME_TO:  # the first is found out of an incident that was over
+    if later.kind == "closed" or earlier.kind in FINAL_KINDS:  # the first is found out of an incident that was over
         return False
-    return earlier.kind != FAILED or later.kind in CAME_TO | {FAILED, "cannot"}
+    return earlier.kind != FAILED or later.kind in FINAL_KINDS | {FAILED, "cannot"}
 
 
 def comes_before(earlier: Draft, later: Draft) -> bool:
     """Whether people must read the one before the other where both are on their way."""
-    if {later.kind, earlier.kind} & BY_ITSELF:
+    if {later.kind, earlier.kind} & INDEPENDENT_KINDS:
         return False
     story = _story_of(later)
     return (story != "" and story == _story_of(earlier)) or overtakes(later, earlier)
@@ -98,7 +100,7 @@ def incident_of(message: Draft) -> str:
     return str(message.facts.get("incident") or "")
 
 
-def dated(message: Draft, written: float, now: Instant) -> Draft | None:
+def brought_up_to_date(message: Draft, written: float, now: Instant) -> Draft | None:
     """The message as it is true now: how long until what it announces; None once that moment is over.
 
     By the clock of the boot since it was ``written``, whatever became of the date meanwhile. Only a lease is a date that somebody named.
@@ -173,7 +175,7 @@ class Redelivery:
     def kept(self) -> list[Kept]:
         """What is still to be sent again, for `resume` after a restart: the latest of it."""
         sending = [self._sending] if self._sending is not None else []
-        left = [*self._queue, *sending][-LEFT_LIMIT:]
+        left = [*self._queue, *sending][-SAVED_LIMIT:]
         return [Kept(one.job.message, one.job.channels, one.tries, one.written) for one in left]
 
     def resume(self, kept: Sequence[Kept], job: Callable[[Draft, tuple[str, ...]], TellJob], now: float) -> None:
@@ -181,7 +183,7 @@ class Redelivery:
         for one in kept:
             further, written = job(one.message, one.channels)._replace(again=True), one.written
             waiting = Pending(further, one.tries, now + PAUSE_SECONDS, now if written is None else written)
-            if one.message.kind in OF_AN_EXIT and one.message.facts.get("action") == "end_process":
+            if one.message.kind in EXIT_KINDS and one.message.facts.get("action") == "end_process":
                 self._let_go(waiting, "not sent again: costguard restarted")
             else:
                 self._queue.append(waiting)
@@ -196,7 +198,7 @@ class Redelivery:
         self._queue = [*self._queue, Pending(job(message, channels)._replace(again=True), 0, now, now)][-QUEUE_LIMIT:]
 
     def _is_minor(self, job: TellJob) -> bool:
-        """Whether a message gets one try alone: mere information, of no incident, that takes nothing back and overtook nothing."""
+        """Whether a message gets only one try: mere information, of no incident, that takes nothing back and overtook nothing."""
         facts, message = job.message.facts, job.message
         counts = (
             facts.get("incident")
@@ -206,15 +208,12 @@ class Redelivery:
         )
         return message.level == "info" and not counts
 
-    def overtaken(self, by: Draft) -> list[Draft]:
-        """A later message says what holds now: earlier ones about the same are not sent any more, and this one is in their place.
-
-        Those messages.
-        """
+    def overtake(self, by: Draft) -> list[Draft]:
+        """Drop the messages that a later one contradicts; it takes their place. Returns them."""
         late = [one for one in self._queue if overtakes(by, one.job.message)]
         found = [one.job.message for one in late]
         if self._sending is not None and overtakes(by, self._sending.job.message):
-            self._task.send(to_line(Overtaking(later=standing_alone(by))))
+            self._task.send(to_line(Overtaking(later=stub_of(by))))
             self._in_place_of.append(by.id)
             found.append(self._sending.job.message)
         for one in late:
@@ -243,7 +242,7 @@ class Redelivery:
         if ripe is None or self._task.running:
             return
         self._queue.remove(ripe)
-        message = dated(ripe.job.message, ripe.written, self._host.clock()._replace(boot=now))
+        message = brought_up_to_date(ripe.job.message, ripe.written, self._host.clock()._replace(boot=now))
         if message is None:
             self._let_go(ripe, EXPIRED)
             return

@@ -76,7 +76,7 @@ class Requests:
         elif command == "release":
             everything = _administers(request)
             self._agent.ask(AskRelease(self._now, owner(request), request.client, request.uid, everything=everything))
-        elif command in ("stop", "reload", "detach", "attach"):  # a set cannot be asked about a list
+        elif command in ("stop", "reload", "detach", "attach"):  # a tuple: `command` may be unhashable
             self._administer(request, command)
         else:
             known = "status, flush, hold, release, stop, reload, detach and attach"

@@ -14,19 +14,19 @@ FIRST_AFTER_SECONDS = 900.0
 """After the guard's start: one that was due while the machine was off is sent soon, but not among the first messages."""
 
 FIRST_SPREAD_SECONDS = 300.0
-"""Over so long a fleet that starts together sends these."""
+"""Over how long a fleet that starts together spreads these."""
 
 LOOK_EVERY_SECONDS = 6 * 3600.0
-"""A clock that is set moves the date: it is looked at so often."""
+"""How often the date is checked: a clock that is set moves it."""
 
 SET_WITHIN_SECONDS = 3600.0
-"""A clock that nothing has set so long after the boot is as right as it will be."""
+"""A clock that nothing has set by then is as right as it will be."""
 
 SET_SOON_SECONDS = 300.0
-"""While the date is not believed, it is looked at so often: a clock is mostly set within minutes of the boot."""
+"""How often the date is checked while it is not trusted: most clocks are set within minutes of the boot."""
 
 WRITTEN_WITHIN_SECONDS = 15.0
-"""So long a question waits for what the history still has to write; the rest belongs to the next summary."""
+"""How long to wait for history that is still being written; the rest belongs to the next summary."""
 
 AGAIN_SECONDS = 3600.0
 """After a summary that reached nobody."""

@@ -20,7 +20,7 @@ class TaskGpus:
         self._environment, self._report = environment, report
         self.keys: tuple[str, ...] | None = None
         """The task's GPUs; None as long as that is not known."""
-        self.beside = 0
+        self.other_gpus = 0
         """How many others can be read here."""
         self._last: tuple[Observation, Observation] = NOBODY, NOBODY
 
@@ -46,7 +46,7 @@ class TaskGpus:
             )
             return
         self._report("task", None)
-        self.keys, self.beside = found.keys, len(readable) - len(found.keys)
+        self.keys, self.other_gpus = found.keys, len(readable) - len(found.keys)
 
 
 def _withheld(reading: object) -> bool:

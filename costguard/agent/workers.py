@@ -34,8 +34,8 @@ from costguard.notify.job import (
     RecallJob,
     TellJob,
     access,
-    standing_alone,
-    standing_for,
+    stub_of,
+    with_replaced,
 )
 from costguard.plans import Plan
 from costguard.process.wire import plain, to_line
@@ -90,7 +90,7 @@ class Worker:
         self.held_back = ""  # why it was held back from the channels beyond this machine
         self.digest = ""  # the digest that has it there
         self.cut_off = False  # the agent is ending: what becomes of the message matters for the history alone
-        self.lost = ""  # why its worker is gone, once the record of its message is asked
+        self.gone_because = ""  # why its worker is gone; set when the recall of its message begins
 
 
 class Workers:
@@ -101,10 +101,10 @@ class Workers:
     ) -> None:  # fmt: skip
         self._host, self._jitter, self._record, self._boot, self._instance = host, jitter, record, boot_id[:8], instance
         self.config = config
-        self._waiting: dict[str, tuple[float, Check | Prepare]] = {}  # by effect id: when to start it
+        self._delayed: dict[str, tuple[float, Check | Prepare]] = {}  # by effect id: when to start it
         self._running: list[Worker] = []
         self._quota: Quota | None = None  # made, and loaded, with the first message that leaves the machine
-        # messages in their order, of their facts the incident alone
+        # the last messages in order; of their facts only the incident
         self._lately: deque[Draft] = deque(maxlen=LATELY_KEPT)
         self._remarked: list[str] = []  # topics of remarks that were made
         self._redelivery: Redelivery | None = None  # made, and loaded, when a channel has failed
@@ -137,7 +137,7 @@ class Workers:
     def _look_back(self, now: float, *, resumed: bool) -> None:
         paths = self.config["paths"]
         waiting = [one.message.id for one in self._redelivery.kept] if self._redelivery is not None else []
-        owned = (*waiting, self._quota.name(self._boot)) if self._quota is not None else tuple(waiting)
+        owned = (*waiting, self._quota.digest_id(self._boot)) if self._quota is not None else tuple(waiting)
         job = RecallJob(
             paths["runtime"], AGENT_ENDED, now, history=str(paths.get("state") or ""),
             resumed=resumed, digests=owned, instance=self._instance,
@@ -165,22 +165,22 @@ class Workers:
         Checks run one after another, in the order of the actions: a guest's shutdown as a fallback relies on what the
         cloud's plan has shown.
         """
-        for key, (_, older) in list(self._waiting.items()):
+        for key, (_, older) in list(self._delayed.items()):
             if type(older) is type(effect) and older.action == effect.action:  # superseded by this one
-                del self._waiting[key]
+                del self._delayed[key]
         at = self._jitter.due_at(effect, now, self.config, given.reason)
         if isinstance(effect, Check):
-            at = max([at, *(due for due, other in self._waiting.values() if isinstance(other, Check))])
+            at = max([at, *(due for due, other in self._delayed.values() if isinstance(other, Check))])
         if at <= now and not self._waits_its_turn(effect):
             return self.start(effect, now, given)
-        self._waiting[effect.id] = (at, effect)
+        self._delayed[effect.id] = (at, effect)
         return None
 
     def take_due(self, now: float) -> Check | Prepare | None:
         """Take a delayed effect that is to be started now."""
-        due = ((key, effect) for key, (at, effect) in self._waiting.items() if at <= now)
+        due = ((key, effect) for key, (at, effect) in self._delayed.items() if at <= now)
         key = next((key for key, effect in due if not self._waits_its_turn(effect)), None)
-        return None if key is None else self._waiting.pop(key)[1]
+        return None if key is None else self._delayed.pop(key)[1]
 
     def _waits_its_turn(self, effect: Check | Prepare) -> bool:
         """Whether it is a check while another one is under way."""
@@ -197,12 +197,12 @@ class Workers:
         return self._run(worker, context, now, within)
 
     def tell(self, effect: Tell, now: float, facts: Mapping[str, object]) -> Outcome | None:
-        """The same for a message to people; ``facts`` are added to its own."""
+        """Start the worker that sends a message; ``facts`` are added to the effect's own. Returns its outcome if that fails."""
         draft = Draft(effect.id, effect.kind, effect.level, {**facts, **effect.facts})
         if effect.facts.get("told_again"):
-            from costguard.agent.redelivery import dated
+            from costguard.agent.redelivery import brought_up_to_date
 
-            still = dated(draft, _told_at(effect, now), self._host.clock()._replace(boot=now))
+            still = brought_up_to_date(draft, _told_at(effect, now), self._host.clock()._replace(boot=now))
             if still is None:
                 return Outcome(now, effect.id, "failed", EXPIRED)
             draft = still
@@ -216,16 +216,16 @@ class Workers:
         ):
             job = job._replace(again=True)  # spares those who took an earlier try
         if (beyond := self._beyond) and (why := self._held_back(effect, now)):
-            digest = self._quota.name(self._boot) if self._quota is not None and why == FOR_DIGEST else ""
+            digest = self._quota.digest_id(self._boot) if self._quota is not None and why == FOR_DIGEST else ""
             job = job._replace(channels=tuple(name for name in job.channels if name not in beyond))
             if not job.channels:
                 return Outcome(now, effect.id, "delivered", proof=why, beside=_owed_digest(digest))
         if draft.kind not in LAST_WORDS and (before := self._before(draft)):
-            job = job._replace(after=before, told=now)
+            job = job._replace(after=before, since=now)
         if not why:  # a message that stays on the machine replaces nothing for those beyond it
             self._lately.append(draft._replace(facts={"incident": incident}))
             late = self._overtake(draft, leaves=not job.pause)
-            job = job._replace(message=standing_for(draft, late))
+            job = job._replace(message=with_replaced(draft, late))
         worker = Worker(effect.id, "tell", ChildTask(self._host, "notify", DeliveryResult))
         worker.job, worker.held_back, worker.digest, worker.written = job, why, digest, now
         outcome = self._run(worker, job, now, time_limits.TELL.killed)
@@ -236,13 +236,13 @@ class Workers:
     def _overtake(self, by: Draft, *, leaves: bool) -> list[Draft]:
         """Stop trying earlier messages that this one, which ``leaves`` at once, contradicts. Returns them, the first one first."""
         telling = [worker for worker in self._running if worker.job is not None and not worker.reported]
-        late = self._redelivery.overtaken(by) if self._redelivery is not None else []
+        late = self._redelivery.overtake(by) if self._redelivery is not None else []
         if telling:
             from costguard.agent.redelivery import overtakes
 
             for worker in telling:
                 if worker.job is not None and overtakes(by, worker.job.message):
-                    worker.task.send(to_line(Overtaking(leaves, standing_alone(by))))
+                    worker.task.send(to_line(Overtaking(leaves, stub_of(by))))
                     late.append(worker.job.message)
         return late
 
@@ -256,7 +256,7 @@ class Workers:
         from costguard.agent.redelivery import comes_before
 
         return tuple(
-            [Earlier(standing_alone(one.message), one.channels) for one in telling if comes_before(one.message, draft)]
+            [Earlier(stub_of(one.message), one.channels) for one in telling if comes_before(one.message, draft)]
         )
 
     def message(self, draft: Draft, only: tuple[str, ...] = ()) -> TellJob:
@@ -300,11 +300,11 @@ class Workers:
         in_dry_run = effect.facts.get("announced_dry") is True
         live = effect.facts.get("announced_live") is True or (effect.facts.get("mode") == "live" and not in_dry_run)
         few = self.config.get("notify", {}).get("dry_run") == "few" and not live
-        if few and not self._quota.admits_dry(effect.kind, now, str(effect.facts.get("incident") or "")):
+        if few and not self._quota.admit_dry_run(effect.kind, now, str(effect.facts.get("incident") or "")):
             return f"{HELD_BACK}the summary: in dry run one message a day says what would have been done"
         # one that a guard which was killed had on its way was counted by that one
         counted = effect.facts.get("takes_back") or effect.facts.get("told_again")
-        return "" if counted or self._quota.admits(effect.kind, effect.level, now) else FOR_DIGEST
+        return "" if counted or self._quota.admit(effect.kind, effect.level, now) else FOR_DIGEST
 
     def remark(self, topic: str, text: str, facts: Mapping[str, object], now: float) -> bool:
         """Tell people, over every channel, what the agent has to say of itself; once in a boot, until it is `settled`. Whether it is news."""
@@ -327,8 +327,8 @@ class Workers:
         """What was left out of the last hour, as one message to the channels beyond this machine."""
         if self._quota is None or now < self._quota.deadline:
             return
-        name, number = self._quota.name(self._boot), sum(self._quota.counted.left_out.values())
-        left_out = self._quota.digest(now)
+        name, number = self._quota.digest_id(self._boot), sum(self._quota.counted.left_out.values())
+        left_out = self._quota.take_digest(now)
         text = f"{several(number, 'message')} held back in the last hour: {left_out}; `costguard history` has them"
         self._send_digest(name, text, now)
 
@@ -358,7 +358,7 @@ class Workers:
 
     def abandon(self, effect_id: str) -> None:
         """Kill a waiting worker, which has done nothing."""
-        self._waiting.pop(effect_id, None)
+        self._delayed.pop(effect_id, None)
         for worker in list(self._running):
             if worker.effect == effect_id and worker.kind != "act":
                 self._drop(worker)
@@ -368,7 +368,7 @@ class Workers:
         unheard = [worker for worker in self._running if worker.kind == "tell" and not worker.reported]
         for worker in unheard:
             worker.cut_off = True
-            if not self._ask_record(worker, now, AGENT_ENDED):
+            if not self._ask_recall(worker, now, AGENT_ENDED):
                 self._drop(worker)
                 self._lost(worker, now, AGENT_ENDED)
         return bool(unheard)
@@ -396,7 +396,7 @@ class Workers:
     def abandon_all(self, *kinds: str) -> None:
         """Kill every worker of these kinds, but none that acts: it finishes and records its result."""
         kind_of = {Check: "check", Prepare: "prepare"}
-        self._waiting = {key: entry for key, entry in self._waiting.items() if kind_of[type(entry[1])] not in kinds}
+        self._delayed = {key: entry for key, entry in self._delayed.items() if kind_of[type(entry[1])] not in kinds}
         for worker in list(self._running):
             if worker.kind in kinds and worker.kind != "act":
                 self._drop(worker)
@@ -445,7 +445,7 @@ class Workers:
     @property
     def deadline(self) -> float:
         """When the next worker is late, or has to be started."""
-        starts = [at for at, effect in self._waiting.values() if not self._waits_its_turn(effect)]
+        starts = [at for at, effect in self._delayed.values() if not self._waits_its_turn(effect)]
         starts.append(self._recall.deadline)
         starts += [part.deadline for part in (self._redelivery, self._quota) if part is not None]
         return min([worker.task.deadline for worker in self._running] + starts, default=float("inf"))
@@ -459,13 +459,13 @@ class Workers:
         worker.task.stop()
         self._running.remove(worker)
 
-    def _ask_record(self, worker: Worker, now: float, why: str) -> bool:
-        """Ask the record what became of a message whose worker is gone, once for each. Whether it is asked."""
-        if worker.job is None or worker.lost:
+    def _ask_recall(self, worker: Worker, now: float, why: str) -> bool:
+        """Start a recall of what became of a message whose worker is gone, once for each. Returns whether it runs."""
+        if worker.job is None or worker.gone_because:
             return False
         job = RecallJob(self.config["paths"]["runtime"], why, now, worker.job.message, worker.job.channels)
         worker.task.stop()
-        worker.lost, worker.task = why, ChildTask(self._host, "recall", DeliveryResult)
+        worker.gone_because, worker.task = why, ChildTask(self._host, "recall", DeliveryResult)
         try:
             worker.task.start(job, now + time_limits.RECALL.killed)
         except SpawnFailed:
@@ -476,9 +476,9 @@ class Workers:
 
     def _lost(self, worker: Worker, now: float, why: str) -> Outcome | None:
         """The outcome of a worker that is gone; None while the record of its message is asked."""
-        if self._ask_record(worker, now, why):
+        if self._ask_recall(worker, now, why):
             return None
-        why = worker.lost or why
+        why = worker.gone_because or why
         outcome = Outcome(now, worker.effect, status_without_answer(worker.kind), f"the worker failed: {why}")
         if worker.job is None:
             return outcome

@@ -54,7 +54,7 @@ def overview(
     """Days with their money, incidents, who kept the machine up, and other messages."""
     parts: list[RenderableType] = [Text(f"{path}, since {_date(since)} (all times {_zone()})", style="dim"), Text()]
     nothing = "No hours were" if incidents or kept or messages else "Nothing was"
-    none = f"{nothing} recorded in this time; the agent records every five minutes."
+    none = f"{nothing} recorded in this time; a running agent records every minute."
     parts += [_days(days, money) if days else Text(none), Text()]
     if days:
         parts += [Text(line, style="dim") for line in _about(money)]

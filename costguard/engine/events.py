@@ -9,8 +9,8 @@ class Tick(NamedTuple):
     """One observation. ``suspended`` is boot clock minus monotonic clock; it jumps on a resume.
 
     ``wall`` is the date in seconds since the epoch, ``synced`` whether it can be trusted (None:
-    cannot tell); dates act only when it is not False. ``stood``: when the reader saw once more what the tick before
-    this one showed, where that was no tick of its own; None for most.
+    cannot tell); dates act only when it is not False. ``skipped_at``: when the reader took a reading equal to the last
+    tick's and did not report it; None if it did not.
     """
 
     at: float
@@ -18,7 +18,7 @@ class Tick(NamedTuple):
     wall: float = 0.0
     suspended: float = 0.0
     synced: bool | None = None
-    stood: float | None = None
+    skipped_at: float | None = None
 
 
 class Devices(NamedTuple):
@@ -38,7 +38,7 @@ class Began(NamedTuple):
     """
 
     at: float
-    why: str  # restart | reload | tags | unchanged
+    why: str  # restart | reload | reconfigured | upgrade | tags | error | unchanged
     proven: bool = True
 
 

@@ -41,7 +41,7 @@ TELL_AGAIN_SECONDS = 10.0
 """A message that reached nobody is sent again after 10, 20, … s, `warn_attempts` times in all."""
 
 HEARD_WITHIN_SECONDS = 3600.0
-"""How long the end of a person's stop stays open while nobody has got the message about it."""
+"""How long DONE or FAILED of a person's stop stays while nobody has got the message about it."""
 
 SWITCHES_OFF = frozenset({"stop", "terminate", "hibernate"})
 """Kinds of cloud notices after which the machine is off."""
@@ -51,10 +51,10 @@ SOONER_SECONDS = 60.0
 
 
 def advance(turn: Turn, *, bridged: bool, watched: bool) -> None:
-    """What a tick does to the phase. ``watched``: the guard was not away since the previous tick."""
+    """What a tick does to the phase. ``watched``: ticks had no long gap; ``bridged``: and counters prove every GPU through it."""
     phase, incident = turn.core.phase, turn.core.incident
     if not watched:
-        request_outlived(turn)
+        drop_fallback(turn)
         incident = turn.core.incident
     if phase in {DONE, FAILED}:
         _latched(turn, incident)
@@ -114,7 +114,7 @@ def _send_warning(turn: Turn, seconds: float, number: int, **facts: object) -> N
     turn.expect(time_limits.ANSWER_LOST_SECONDS)
 
 
-def request_outlived(turn: Turn) -> None:
+def drop_fallback(turn: Turn) -> None:
     """After a gap, a person's stop that was sent does not fall back to the next action: nobody waits for it any more."""
     incident = turn.core.incident
     if incident is not None and incident.by_person and turn.core.phase in {ACTING, CONFIRMING}:
@@ -157,7 +157,7 @@ def _await_warning(turn: Turn, incident: Incident) -> None:
         _send_warning(turn, grace, attempts, attempts=attempts)
     elif announcement.effect and turn.at >= incident.outcome_deadline:
         lost = Outcome(turn.at, announcement.effect, "failed", "its delivery was never reported")
-        _heard_of(turn, incident, lost)
+        _announcement_outcome(turn, incident, lost)
 
 
 def leave(turn: Turn) -> None:
@@ -221,7 +221,7 @@ def _is_unheard(turn: Turn, incident: Incident) -> bool:
 
 
 def _work_ends(turn: Turn, incident: Incident | None) -> bool:
-    """Whether work ends DONE or FAILED; a deadline goes by work now, if it heeds work at all."""
+    """Whether work takes the machine out of DONE or FAILED; for a deadline, only current work does."""
     state, rules, since = turn.state, turn.rules, turn.ending.since
     if turn.ending.disproved_at < NEVER:  # whoever heard *done* hears first that it was wrong
         return False
@@ -255,14 +255,14 @@ def outcome(turn: Turn, event: Outcome) -> None:
     elif incident is None:
         return
     elif effect == incident.announcement.effect:
-        _heard_of(turn, incident, event)
+        _announcement_outcome(turn, incident, event)
     elif effect == incident.attempt.worker and phase in {WARNING, ACTING}:
         attempt_outcome(turn, incident, event)
     elif effect == incident.attempt.confirm_effect and phase == CONFIRMING:
         confirm_outcome(turn, incident, event)
 
 
-def _heard_of(turn: Turn, incident: Incident, event: Outcome) -> None:
+def _announcement_outcome(turn: Turn, incident: Incident, event: Outcome) -> None:
     """Whether anybody got the warning, or the news of the end: else it is sent again, some times."""
     attempts, delivered = incident.announcement.attempts, event.status == "delivered"
     again_at = event.at + TELL_AGAIN_SECONDS * 2.0 ** (attempts - 1)

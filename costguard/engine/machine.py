@@ -66,8 +66,10 @@ def step(state: State, event: Event, policy: Policy) -> Step:
     """
     rules = rules_of(policy)
     if type(event) is Tick:
-        if event.stood is not None and state.at < event.stood <= min(event.at, state.at + rules.gap):
-            state = State(event.stood, state.gpus, state.tracks, state.core)  # as after a tick that changed nothing
+        if event.skipped_at is not None and state.at < event.skipped_at <= min(event.at, state.at + rules.gap):
+            state = State(
+                event.skipped_at, state.gpus, state.tracks, state.core
+            )  # as after a tick that changed nothing
         quick = _unchanged(state, event, rules)
         if quick is not None:
             return Step(quick, (), Sentence(quick, rules, event.wall))

@@ -11,7 +11,7 @@ from costguard.engine.incident import back_to_watching, open_incident
 from costguard.engine.plans import REPEATED_STOPS
 from costguard.engine.policy import Policy
 from costguard.engine.reasons import DEADLINE
-from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, PERSON, ROOT, WARNING, Core, Hold, holder
+from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, PERSON, ROOT, WARNING, Core, Hold, user_key
 from costguard.engine.turn import Turn, action_of
 from costguard.engine.window import NEVER
 from costguard.engine.wording import wording_of
@@ -41,7 +41,7 @@ _LATCHED = {DONE: "the pause until work is seen", FAILED: "the pause after a fai
 
 def hold(turn: Turn, event: AskHold) -> None:
     """A person postpones the stop: bounded, signed, and refused once the request is out."""
-    core, policy, key = turn.core, turn.rules.policy, holder(event.owner, event.uid)
+    core, policy, key = turn.core, turn.rules.policy, user_key(event.owner, event.uid)
     # a hold that ended unobserved, as in a sleep, does not count
     mine = max([0.0, *(held.until - event.at for held in core.people.holds if held.key == key)])
     wanted = min(event.seconds, policy.hold_max)
@@ -53,7 +53,7 @@ def hold(turn: Turn, event: AskHold) -> None:
             _end_countdown(turn, event.owner)
         _answer(turn, event.client, f"held for {duration(mine)}: {EARLIER_LASTS}", done=True)
         return
-    free = left(core, policy, key)
+    free = hold_left(core, policy, key)
     seconds = wanted if event.uid == ROOT else min(wanted, mine + free)
     if not seconds > mine:
         _answer(turn, event.client, _used_up(core, policy, key), done=False)
@@ -76,8 +76,8 @@ def hold(turn: Turn, event: AskHold) -> None:
 
 def extend(turn: Turn, event: AskExtend) -> None:
     """A person moves the deadline, and nothing else: an idle machine is stopped all the same."""
-    core, key = turn.core, holder(event.owner, event.uid)
-    situation = _since_the_last_look(turn, event)
+    core, key = turn.core, user_key(event.owner, event.uid)
+    situation = _situation_now(turn, event)
     limit, due = deadline.first(situation).at, deadline.deadline_at(situation)
     wanted = max(due, event.at) + event.seconds
     until = wanted if event.uid == ROOT else min(wanted, limit + turn.rules.policy.extend_max)
@@ -100,7 +100,7 @@ def extend(turn: Turn, event: AskExtend) -> None:
     _answer(turn, event.client, message, done=False)
 
 
-def _since_the_last_look(turn: Turn, event: AskExtend) -> Situation:
+def _situation_now(turn: Turn, event: AskExtend) -> Situation:
     """The situation at the moment of the request: the engine's time is that of the last look, and the machine may have slept since."""
     state, wall = turn.state, turn.wall - (event.at - turn.at)
     if event.suspended is not None:
@@ -125,7 +125,7 @@ def _extend(turn: Turn, at: float, extension: Hold, key: str, before: float) -> 
 
 def _take_back(turn: Turn, event: AskRelease) -> tuple[Hold, ...]:
     """End the user's own extension of the deadline, or all, and tell people the new deadline. Returns those that ended."""
-    key, standing = holder(event.owner, event.uid), turn.deadline.extensions
+    key, standing = user_key(event.owner, event.uid), turn.deadline.extensions
     ended = tuple(one for one in standing if event.everything or one.key == key)
     before = deadline.deadline_at(turn.situation)
     turn.deadline = turn.deadline._replace(extensions=tuple(one for one in standing if one not in ended))
@@ -166,14 +166,14 @@ def _no_hold(turn: Turn, key: str, seconds: float, uid: int | None) -> str:
     return ""
 
 
-def left(core: Core, policy: Policy, key: str = "") -> float:
+def hold_left(core: Core, policy: Policy, key: str = "") -> float:
     """Seconds of hold that are left since work was last seen: for this user, or for all together."""
     whole = max(0.0, policy.hold_total - core.people.charged)
     return max(0.0, min(whole, policy.hold_share - dict(core.people.accounts).get(key, 0.0))) if key else whole
 
 
 def _used_up(core: Core, policy: Policy, key: str) -> str:
-    whole = left(core, policy) == left(core, policy, key)  # else the user's own share is the tighter limit
+    whole = hold_left(core, policy) == hold_left(core, policy, key)  # else the user's own share is the tighter limit
     whose, limit = ("all users'", policy.hold_total) if whole else ("your", policy.hold_share)
     return (
         f"refused: {whose} holds since work was last seen have used up the limit of {duration(limit)}; "
@@ -244,7 +244,7 @@ def _tell(turn: Turn, at: float, kind: str, key: str, facts: Mapping[str, object
 
 def release(turn: Turn, event: AskRelease) -> None:
     """A user ends their own hold; root ends every hold, a latched phase, and the limit on repeated stops."""
-    core, key = turn.core, holder(event.owner, event.uid)
+    core, key = turn.core, user_key(event.owner, event.uid)
     latched = _latches(core)
     ended = tuple(held for held in core.people.holds if event.everything or held.key == key)
     others = tuple(held for held in core.people.holds if held not in ended)

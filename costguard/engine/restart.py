@@ -3,7 +3,7 @@
 from costguard.engine.alarm import paused, scheduled
 from costguard.engine.attempt import abandon, answer_request, attempt_failed
 from costguard.engine.events import Began
-from costguard.engine.incident import back_to_watching, request_outlived
+from costguard.engine.incident import back_to_watching, drop_fallback
 from costguard.engine.obstacles import due_at
 from costguard.engine.pre_stop_hook import end_hook
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, PASSED, WARNING, Hold, Incident
@@ -11,21 +11,21 @@ from costguard.engine.turn import Turn
 from costguard.engine.window import NEVER
 
 ANSWERS_SECONDS = 30.0
-"""So long a guard that came back in a countdown answers people before it acts, or for `grace` where that is shorter: who asked in
-vain while it was away, and waits or asks once more, is not too late."""
+"""How long a guard that restarts in a countdown waits before it acts (at most `grace`), so that people whose request failed meanwhile
+can repeat it."""
 
 STARTED_AGAIN = "it was started again"
 """What became of a guard that had exited, as it was to."""
 
 
 def begin_again(turn: Turn, event: Began) -> None:
-    """The guard was restarted within the boot, or reloaded its policy; one that has not changed is asked for its plans alone."""
+    """The guard restarted within the boot, or reloaded its policy; if nothing changed, only plans are made again."""
     core = turn.core
     if event.why == "unchanged":
         _plan_anew(turn, event)
         return
     why = "restart" if event.why == "restart" else "reload"
-    # what the next tick was to begin again with is not forgotten when the guard ends before it
+    # keep a pending fresh start that no tick has handled yet
     kept = core.fresh_start in {"boot", "lost"} or (core.fresh_start and why == "restart")
     turn.core = core._replace(fresh_start=core.fresh_start if kept else why)
     _plan_anew(turn, event)
@@ -48,9 +48,9 @@ def _plan_anew(turn: Turn, event: Began) -> None:
 CHANGED = {
     "reload": "the configuration has changed",
     "reconfigured": "costguard was restarted with another configuration",
-    "upgrade": "costguard was restarted in another version",
-    "tags": "tags of the instance have changed the settings",
-    "error": "costguard had an error of its own",
+    "upgrade": "costguard was restarted with another version",
+    "tags": "instance tags have changed the settings",
+    "error": "costguard had an internal error",
 }
 """Why a countdown ends, in words, by the reason for which the engine begins again under other rules."""
 
@@ -64,10 +64,10 @@ def _reloaded(turn: Turn, event: Began) -> None:
     elif phase in {DONE, FAILED}:
         turn.watch()
     elif incident is not None:
-        # the agent may have let go of the question too; what was released is out of reach, and has its limit
+        # the question may have been dropped too; a request that was sent cannot be recalled, and has its own limit
         if phase == CONFIRMING:
             _ask_again(turn, event.at)
-        # what is under way does not go on down another policy's list
+        # do not fall back to an action of the new policy's list
         turn.incident = turn.incident._replace(link=len(turn.rules.actions))
     turn.signals = turn.signals._replace(above_arm_since=None)
     turn.selection = turn.selection._replace(picked=())
@@ -84,12 +84,12 @@ def _ask_again(turn: Turn, at: float) -> None:
 
 def _restarted(turn: Turn, event: Began, incident: Incident) -> None:
     phase, announcement = turn.core.phase, incident.announcement
-    request_outlived(turn)
+    drop_fallback(turn)
     if phase == WARNING and incident.by_person:
         back_to_watching(turn, "the guard restarted before it was carried out")
     elif phase == WARNING:
         again_at = event.at if incident.warned is None else NEVER
-        attempts = announcement.attempts - bool(announcement.effect)  # whether that one was ever made nobody knows
+        attempts = announcement.attempts - bool(announcement.effect)  # the last one may never have been sent
         turn.attempt = turn.attempt._replace(worker="", ready=False)
         turn.incident = end_hook(turn.incident, event.at)  # it dies with its worker
         turn.announcement = announcement._replace(effect="", attempts=attempts, again_at=again_at)
@@ -99,7 +99,7 @@ def _restarted(turn: Turn, event: Began, incident: Incident) -> None:
     elif phase == CONFIRMING:
         _ask_again(turn, event.at)
     elif incident.action == "end_process" and turn.core.ending.done == "acted":
-        # whoever has not heard of the exit reads nothing that is over
+        # do not announce an exit that is undone
         turn.announcement = announcement._replace(effect="")
         turn.ending = turn.ending._replace(remind_at=NEVER)
         turn.incident = turn.incident._replace(detail=STARTED_AGAIN)
@@ -108,7 +108,7 @@ def _restarted(turn: Turn, event: Began, incident: Incident) -> None:
 
 
 def _put_off(turn: Turn, at: float) -> None:
-    """Whoever asked while no guard was there is answered before anything is done; who kills it again and again gains `grace` at most."""
+    """Answer people who asked while the guard was down before acting; repeated kills gain at most `grace`."""
     incident, grace, due = turn.incident, turn.rules.policy.grace, due_at(turn.core, turn.rules)
     begins = max(due, at)  # when it would act
     seconds = min(at + min(ANSWERS_SECONDS, grace) - begins, grace - incident.put_off)
@@ -181,5 +181,5 @@ def without_state(turn: Turn) -> None:
     if incident is not None and not incident.requested:
         turn.tell("cancelled", "warning", why="costguard lost its state for this boot")
         turn.core = turn.core._replace(incident=None)
-    request_outlived(turn)
+    drop_fallback(turn)
     turn.tell("state_lost", "warning")

@@ -43,10 +43,10 @@ class Hold(NamedTuple):
     @property
     def key(self) -> str:
         """Whose hold it is."""
-        return holder(self.owner, self.uid)
+        return user_key(self.owner, self.uid)
 
 
-def holder(owner: str, uid: int | None) -> str:
+def user_key(owner: str, uid: int | None) -> str:
     """One user under any name: the user id where it is known."""
     return owner if uid is None else f"uid {uid}"
 

@@ -142,7 +142,7 @@ class Turn:
         return f"{self.core.boot_id[:8]}-{prefix}{number}"
 
     def tell(self, kind: str, level: str, **facts: object) -> str:
-        """Ask for a message; gives the effect id under which its fate will be reported."""
+        """Ask for a message; gives the effect id under which its outcome will be reported."""
         effect_id = self.serial("m")
         message = Tell(effect_id, kind, level, {**self.facts(), **facts})
         self.effects.append(message)

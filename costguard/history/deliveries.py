@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from costguard.history.query import Event, newest
 
 EVENTS_READ = 5000
-"""Of the newest events so many are looked through: months, on a machine that warns a few times a day."""
+"""How many of the newest events are read: months, on a machine that warns a few times a day."""
 
 WORKER_FAILED = "the worker failed: "
 """How the outcome of a message begins whose worker did not live to say what came of each channel."""

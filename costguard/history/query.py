@@ -20,7 +20,10 @@ _FACTS = "SELECT incident, wall, kind, instance, machine, data FROM events"
 
 
 class Event(NamedTuple):
-    """One recorded event. ``kind``: phase, told, outcome, prepare, go, abandon, confirm, held (told to nobody), released, lost, keeps, let_go, devices."""
+    """One recorded event.
+
+    ``kind``: phase, told, outcome, delivery, prepare, go, abandon, confirm, hook, held (told to nobody), released, lost, keeps, let_go, devices.
+    """
 
     incident: str
     wall: float
@@ -85,7 +88,7 @@ def reading(path: str) -> Iterator[sqlite3.Connection]:
         hint = "run it with sudo, or name a folder of your own with --state-dir"
         raise HistoryError(f"{path}: permission denied for its folder", hint, REFUSED) from None
     except OSError:
-        hint = "an agent writes it after five minutes: see `costguard status`, or name its folder with --state-dir"
+        hint = "a running agent writes it after its first minute: see `costguard status`, or name its folder with --state-dir"
         raise HistoryError(f"there is no history at {path}", hint, REFUSED) from None
     if not stat.S_ISREG(kind):  # opening a pipe would wait for ever
         raise HistoryError(
@@ -132,7 +135,7 @@ def days(database: sqlite3.Connection, since: float, now: float) -> list[Day]:
     return [Day(date, w, q, u, max(0.0, length - w - q - u)) for date, (w, q, u, length) in found.items()]
 
 
-class Hours(NamedTuple):
+class Totals(NamedTuple):
     """Seconds of a stretch of time, as in a `Day`."""
 
     works: float
@@ -140,12 +143,12 @@ class Hours(NamedTuple):
     unknown: float
 
 
-def hours(database: sqlite3.Connection, since: float, until: float) -> Hours:
+def totals(database: sqlite3.Connection, since: float, until: float) -> Totals:
     """The sum of the quarters of an hour that begin from ``since`` on and before ``until``."""
     row = database.execute(
         "SELECT total(works), total(quiet), total(unknown) FROM quarters WHERE start >= ? AND start < ?", (since, until)
     ).fetchone()
-    return Hours(*row)
+    return Totals(*row)
 
 
 def quarter_of(wall: float) -> float:
@@ -194,7 +197,7 @@ def first(database: sqlite3.Connection, since: float) -> float:
 
 
 def events(database: sqlite3.Connection, since: float, incident: str | None = None) -> list[Event]:
-    """Events in order: of one incident, or of all that went on after ``since``, with those of no incident."""
+    """Events in order: of one incident; or, after ``since``, those of no incident and all of each incident that went on."""
     if incident is not None:
         rows = database.execute(f"{_FACTS} WHERE incident = ? ORDER BY id", (incident,))
     else:

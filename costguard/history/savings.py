@@ -21,7 +21,7 @@ class _Stop(NamedTuple):
 
     stopped: float
     started: float
-    paid: float
+    counted_until: float
     saved: float | None
     price: Rate | None
 
@@ -43,16 +43,16 @@ def off_by_day(events: Iterable[Event], since: float) -> dict[str, Off]:
     Only the first part of each counts as money, up to `saving_limit`: the message has that amount.
     """
     days: dict[str, Off] = {}
-    for stopped, started, paid, saved, price in _stops(events):
+    for stopped, started, counted_until, saved, price in _stops(events):
         for day, begin, end in _days(max(stopped, since), started):
-            money = None if saved is None or price is None else price.cost(max(0.0, min(end, paid) - begin))
+            money = None if saved is None or price is None else price.cost(max(0.0, min(end, counted_until) - begin))
             days[day] = _joined(days.get(day), Off(end - begin, money))
     return days
 
 
 def beyond_limit(events: Iterable[Event]) -> float:
     """Seconds off of closed incidents that `saving_limit` kept out of the money."""
-    return sum(stop.started - stop.paid for stop in _stops(events))
+    return sum(stop.started - stop.counted_until for stop in _stops(events))
 
 
 def _stops(events: Iterable[Event]) -> Iterator[_Stop]:
@@ -62,8 +62,8 @@ def _stops(events: Iterable[Event]) -> Iterator[_Stop]:
         if event.message_kind != "closed" or stopped is None or started is None or not stopped < started:
             continue
         price = rate(facts.get("price_per_hour"), facts.get("currency"), {})
-        paid = started if saved is None or price is None else min(started, stopped + saved / price.cost(1.0))
-        yield _Stop(stopped, started, paid, saved, price)
+        counted_until = started if saved is None or price is None else min(started, stopped + saved / price.cost(1.0))
+        yield _Stop(stopped, started, counted_until, saved, price)
 
 
 def day_for_programs(day: Day, off: Off | None, price: Rate | None) -> dict[str, object]:

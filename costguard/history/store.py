@@ -182,7 +182,7 @@ OF_DELIVERIES = frozenset(("outcome", "delivery"))
 """Kinds of events that say what became of a delivery: a guard that was killed, and the next one, may both have it written."""
 
 DELIVERIES_COMPARED = 500
-"""So many of the newest ones are compared with each that comes."""
+"""How many of the newest ones each new one is compared with."""
 
 
 def _recorded_deliveries(database: sqlite3.Connection) -> set[float | None]:

@@ -14,7 +14,7 @@ from costguard.engine.wording import wording_of
 from costguard.engine.words import date_and_second, percent, several
 from costguard.history import UNTOLD_HOLD
 from costguard.history.query import Event
-from costguard.notify.job import DIGEST, FOR_DIGEST, HELD_BACK, IN_DOUBT, LEFT_OUT, PASSED, SPARED
+from costguard.notify.job import DIGEST, FOR_DIGEST, HELD_BACK, IN_DOUBT, LATER_CAME_FIRST, LEFT_OUT, SPARED
 from costguard.plans import VERDICT_WORDS
 
 RESULTS = {
@@ -85,7 +85,7 @@ def summary(events: Sequence[Event]) -> IncidentSummary:
     known: dict[str, str] = dict.fromkeys(("reason", "action", "mode", "owner", "proof", "task"), "")
     result, words = "open", ""
     statuses: dict[str, str] = {}  # what became of each message
-    alone, only = False, ""
+    unreached_by_all, only = False, ""
     sent: dict[str, float] = {}  # messages, and when each was sent
     for event in events:
         data = event.data
@@ -104,19 +104,19 @@ def summary(events: Sequence[Event]) -> IncidentSummary:
                 data, data.get("status") == "delivered", str(data.get("proof") or "")
             )
             if "unreached" in data:
-                alone, only = data["unreached"] is True, str(data.get("proof") or "")
+                unreached_by_all, only = data["unreached"] is True, str(data.get("proof") or "")
         elif event.kind == "delivery" and str(data.get("effect")) in sent:
             over = "; ".join(f"{name}: {whom}" for name, whom in _mapping(data, "reached").items())
             again = _status(data, bool(over), over)
             statuses[str(data["effect"])] = again if again == DELIVERED else statuses.get(str(data["effect"]), again)
-    known_by = events[-1].wall - STATUS_WITHIN_SECONDS
+    settled_before = events[-1].wall - STATUS_WITHIN_SECONDS
     # the guard ended before it knew
-    statuses = {effect: DOUBTED for effect, at in sent.items() if at < known_by} | statuses
+    statuses = {effect: DOUBTED for effect, at in sent.items() if at < settled_before} | statuses
     first, counted = events[0], Counter(statuses.values())
     return IncidentSummary(
         first.incident, first.wall, events[-1].wall, first.machine, first.instance, known["reason"], known["action"],
         known["mode"], known["owner"], result, words or RESULTS[result], known["proof"], counted[DELIVERED], counted[LOST], counted[DOUBTED],
-        alone, only if alone else "",
+        unreached_by_all, only if unreached_by_all else "",
         known["task"],
     )  # fmt: skip
 
@@ -179,7 +179,7 @@ def story(events: Iterable[Event]) -> list[Entry]:
         if event.kind == "outcome"
     }
     known = {str(event.data.get("effect") or "") for event in events if event.kind in {"outcome", "delivery"}}
-    known_by = events[-1].wall - STATUS_WITHIN_SECONDS if events else 0.0
+    settled_before = events[-1].wall - STATUS_WITHIN_SECONDS if events else 0.0
     for event in events:
         data = event.data
         effect = str(data.get("effect") or "")
@@ -193,7 +193,7 @@ def story(events: Iterable[Event]) -> list[Entry]:
         elif event.kind in {"prepare", "go", "confirm"}:
             effects[effect] = f"{event.kind} {data.get('action')}"
         entries.append(_entry(event, effects.get(effect, ""), beside.get(effect, {})))
-        if event.kind == "told" and effect not in known and event.wall < known_by:
+        if event.kind == "told" and effect not in known and event.wall < settled_before:
             entries[-1] = entries[-1]._replace(lines=(*entries[-1].lines, UNKNOWN_STATUS))
     return entries
 
@@ -283,7 +283,7 @@ def delivery(data: Mapping[str, Any]) -> str:
     if over:
         return f"{name} delivered{again} over {over}" + (f"; failed over {lost}" if lost else "")
     if _in_doubt(data):
-        return f"{name} perhaps delivered{again}: {lost}"
+        return f"{name} may have been delivered{again}: {lost}"
     return f"{name} NOT delivered{again}: {lost or 'no channel took it'}"
 
 
@@ -294,7 +294,7 @@ def _text(data: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 _UNASKED = re.compile(
-    rf"no channel: (?:(?:nobody asked for|takes) (messages of this kind.*)|((?:{SPARED}|{PASSED}|nobody is left ).*))"
+    rf"no channel: (?:(?:nobody asked for|takes) (messages of this kind.*)|((?:{SPARED}|{LATER_CAME_FIRST}|nobody is left ).*))"
 )
 """Who took a message that was sent to nobody, as it stands in the events of this and of earlier versions."""
 
@@ -383,7 +383,7 @@ def _outcome(data: Mapping[str, Any], effect: str) -> tuple[str, tuple[str, ...]
             )
             return f"{name} delivered{over}{lost}{kept}{left_out}", _answered(data)
         if _in_doubt(data):
-            return f"{name} perhaps delivered: {detail}", ()
+            return f"{name} may have been delivered: {detail}", ()
         tries = data.get("tries")
         after = "" if not tries else unreached(tries, proof) if data.get("unreached") else "it will be retried"
         only = f"; only {proof} took it" if proof and not after else ""

@@ -11,12 +11,12 @@ from costguard.history.story import IncidentSummary, summaries
 from costguard.money import Rate
 
 STOPPED = frozenset(("acted", "closed", "accepted", "requested"))
-"""Ends of an incident that the machine was stopped in, as far as is recorded."""
+"""Results that count as a stop, as far as recorded."""
 
 TROUBLED = frozenset(("failed", "cannot", "unknown"))
 NEARLY = frozenset(("cancelled", "held"))
 NAMED = 5
-"""So many incidents are named, and so many people."""
+"""How many incidents, and how many people, are named."""
 
 
 class Summary(NamedTuple):
@@ -57,7 +57,7 @@ def of(path: str, since: float, now: float, price: Rate | None, limit: float | N
     since = query.quarter_of(since)
     with query.reading(path) as database:
         _, until = query.quarters_between(database, since, now) or (since, since)
-        hours = query.hours(database, since, until)
+        hours = query.totals(database, since, until)
         events = [event for event in query.events(database, since) if event.wall < until]
         spans = stayed_up(database, events, since, until)
     would_off, counting = sum(span.within for span in spans), sum(span.counting(limit) for span in spans)

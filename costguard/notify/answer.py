@@ -31,12 +31,12 @@ class ServiceAnswer(NamedTuple):
 
     Attributes:
         code: the service's own error code; empty for none.
-        asked: whole seconds to wait, if the body (not the header *Retry-After*) names them; else empty.
+        retry_after: whole seconds to wait, if the body (not the header *Retry-After*) names them; else empty.
         declines: the body says that the request failed, whatever the HTTP status.
     """
 
     code: str = ""
-    asked: str = ""
+    retry_after: str = ""
     declines: bool = False
 
 
@@ -67,14 +67,14 @@ def _declines(fields: dict[str, Any]) -> bool:
     if said:
         return False in said
     return (
-        any(_tells_one(fields.get(name)) for name in _ERRORS)
+        any(_reports_error(fields.get(name)) for name in _ERRORS)
         or any(str(fields.get(name) or "").strip().lower() not in _NOTHING for name in _NUMBERS)
         or any(str(fields.get(name)).lower() in _FAILED for name in _WORDS)
         or fields.get("code") in _HTTP_ERRORS
     )
 
 
-def _tells_one(error: object) -> bool:
+def _reports_error(error: object) -> bool:
     """Whether the value of an error field reports an error: a text other than *none*, a list that is not empty, or true."""
     return error.strip().lower() not in _NOTHING if isinstance(error, str) else bool(error)
 

@@ -248,7 +248,7 @@ def _counted(facts: Facts) -> Lines:
         counted,
         f"{facts.guarded.past.capitalize()} {times(count('stops'))}." if count("stops") else "",
         f"Warned {times(count('warnings'))}." if count("warnings") and not facts.dry else "",
-        f"GPUs unreadable for long: {several(count('alarms'), 'alarm')}." if count("alarms") else "",
+        f"GPUs unreadable for a long time: {several(count('alarms'), 'alarm')}." if count("alarms") else "",
         f"A job seemed to hang: reported {times(count('hung'))}." if count("hung") else "",
         f"People or programs kept it up without GPU work: reported {times(count('kept_up'))}."
         if count("kept_up")
@@ -446,7 +446,7 @@ def _reminder(facts: Facts) -> tuple[str, Lines]:
 
 def _deadline_passed(facts: Facts) -> tuple[str, Lines]:
     return f"{facts.name}: {_passed(facts).removeprefix('its ')}, but work goes on", [
-        "A deadline does not stop work. To let it do so: set `deadline.stop_busy = true`.",
+        "A deadline does not stop work. To have it stop work too: set `deadline.stop_busy = true`.",
         _price(facts),
     ]
 
@@ -744,7 +744,7 @@ def _processes(facts: Facts) -> str:
     names, more, hidden = facts.names("processes"), facts.number("more_processes"), facts.number("hidden_processes")
     if hidden is None:
         return ""
-    rest = " Those of other users cannot be seen." if hidden else ""
+    rest = " Processes of other users cannot be seen." if hidden else ""
     if not names:
         return "" if hidden else "No process holds a GPU."
     return f"On the GPUs: {listed([*names, *([f'{round(more)} more'] if more else [])])}.{rest}"

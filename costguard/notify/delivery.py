@@ -19,7 +19,7 @@ from costguard.notify.message import AbsentError, Deliver, DeliveryError, Messag
 from costguard.notify.overtaken import Overtaken
 
 if TYPE_CHECKING:
-    from costguard.notify.remote import Sent
+    from costguard.notify.remote import AddressResult
     from costguard.report.job import DrawJob
     from costguard.report.picture import Picture
 
@@ -111,7 +111,7 @@ def _beyond(one: Delivery, channels: Mapping[str, Mapping[str, object]], end: fl
 
     with Drawing(one.picture, one.message.kind) as drawing:
         if one.overtaken is not None:
-            one.overtaken.hurry(drawing.give_up)
+            one.overtaken.on_set(drawing.give_up)
         return _sent(one, channels, end, drawing.wait)
 
 
@@ -172,7 +172,7 @@ def _to(one: Delivery, urls: Mapping[str, list[str]], end: float, draw: "Draw | 
     return _together(*(_of_channel(name, sent) for name, sent in outcomes.items()))
 
 
-def _of_channel(name: str, sent: "Sequence[Sent]") -> DeliveryResult:
+def _of_channel(name: str, sent: "Sequence[AddressResult]") -> DeliveryResult:
     """The result of one channel, from those of its addresses."""
     notes = [one.note for one in sent if one.note and not one.trouble]
     took = [one.service for one in sent if not one.trouble]
@@ -203,10 +203,10 @@ def _here(one: Delivery, channels: Sequence[str], end: float) -> DeliveryResult:
         begun = time.monotonic()
         one.record.await_turn(name, 0, one.since)
         end += time.monotonic() - begun
-        if one.record.is_enough(name, 0, one.overtaken.later if one.overtaken is not None else ()):
+        if one.record.leave_out(name, 0, one.overtaken.later if one.overtaken is not None else ()):
             one.record.done(name, 0)
             continue
-        if whom := one.record.here(name, boot_clock()):
+        if whom := one.record.shown_recently(name, boot_clock()):
             one.record.already_taken(name, 0, whom)
             reached[name] = whom
             continue

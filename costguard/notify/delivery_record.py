@@ -14,11 +14,11 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from costguard.clocks import boot_clock
-from costguard.notify.job import PASSED, SPARED, Draft
+from costguard.notify.job import LATER_CAME_FIRST, SPARED, Draft
 
 FOLDER = "delivered"
 
-STEPS = {"accepted": ("acting",), "stopping": ("acting", "accepted")}
+EARLIER_KINDS = {"accepted": ("acting",), "stopping": ("acting", "accepted")}
 """Intermediate kinds, and the kinds before them in the same incident. Whoever read one of those is told the outcome, not each step."""
 
 EARLIER_SECONDS = 4.0
@@ -41,7 +41,7 @@ FILES_KEPT = 48
 LONGEST_BYTES = 4 << 20
 """Bytes of a record that are read. A countdown that no channel takes is tried every two minutes, and each try adds lines for each address."""
 
-HERE_AGAIN_SECONDS = 600.0
+SHOW_AGAIN_SECONDS = 600.0
 """Least time before a terminal shows the same message again, while it is retried because channels beyond the machine fail."""
 
 TRIES_SECONDS = 3600.0
@@ -50,14 +50,14 @@ TRIES_SECONDS = 3600.0
 LASTING = frozenset(("summary",))
 """Kinds whose ids are never used again, so that lines of any age count."""
 
-FIRST_TRY = ""
+ABOUT_DELIVERY = ""
 """In place of a channel's name, in the lines about the delivery itself rather than about an address that took it."""
 
 BEGUN, ENDED, ASKED, DONE, DUE, NOT_TAKEN, ALREADY_TAKEN, ABSENT = range(8)
 """Steps, in place of an address's number. Of the delivery: it begins; it has ended. Of an address: it is being asked; nothing more will be
 sent to it; it will be asked; it did not take the message, and may be asked again; it took an earlier try; it leads to nobody."""
 
-WHOLE = -1
+ALL_ADDRESSES = -1
 """In place of an address's number: every address of the channel."""
 
 SOON_SECONDS = 120.0
@@ -90,7 +90,7 @@ class Progress(NamedTuple):
     def goes_first(self, key: tuple[str, int], since: float, now: float) -> bool:
         """Whether a later message must still wait for this one at an address; ``since``: when it could have left (both on the boot clock)."""
         waited = now - since
-        over = self.ended or key in self.over or (key[0], WHOLE) in self.over
+        over = self.ended or key in self.over or (key[0], ALL_ADDRESSES) in self.over
         if over or waited >= LONGEST_TURN_SECONDS:
             return False
         asked = self.asked_at.get(key)
@@ -125,8 +125,8 @@ class DeliveryRecord:
         """Why addresses get nothing of this message: they have one that says enough."""
         self.taken: dict[tuple[str, int], Taken] = self._read(self._path, draft.kind) if again else {}
         """The addresses (channel, number) that took an earlier try."""
-        first = self.taken.get((FIRST_TRY, BEGUN))
-        self.taken = {key: taken for key, taken in self.taken.items() if key[0] != FIRST_TRY}
+        first = self.taken.get((ABOUT_DELIVERY, BEGUN))
+        self.taken = {key: taken for key, taken in self.taken.items() if key[0] != ABOUT_DELIVERY}
         self.first_id = first.whom if first is not None else draft.id
         """The id of the first try, by which a service recognizes a repeated alert."""
         if first is None:
@@ -135,7 +135,7 @@ class DeliveryRecord:
         self.begun = boot_clock()
         """When this delivery began, on the boot clock."""
         if self._path:
-            row = [FIRST_TRY, BEGUN, draft.id]
+            row = [ABOUT_DELIVERY, BEGUN, draft.id]
             write_row(self._path, row, draft.kind, incident, list(channels), *text, moment=self.begun)
 
     @property
@@ -143,20 +143,20 @@ class DeliveryRecord:
         """The addresses that do not get this message, because they took an earlier one that said enough. Read from the records at each call."""
         if not self._path:
             return set()
-        before = [self._taken_of(self._draft._replace(kind=kind)) for kind in STEPS.get(self._draft.kind, ())]
+        before = [self._taken_of(self._draft._replace(kind=kind)) for kind in EARLIER_KINDS.get(self._draft.kind, ())]
         found = {key for taken in before for key in taken if key[0] not in self._wanted and key[0] not in self._instead}
         for name, earlier in self._instead.items():
             taken = [{key for key in self._taken_of(one) if key[0] == name} for one in earlier]
             found |= set.intersection(*taken) if taken else set()
         return found
 
-    def is_enough(self, name: str, number: int, later: Sequence[Draft]) -> bool:
-        """Whether an address gets nothing of this: an earlier message said enough, or one of these ``later`` ones is there already."""
+    def leave_out(self, name: str, number: int, later: Sequence[Draft]) -> bool:
+        """Leave out an address that has an earlier message which said enough, or one of these ``later`` ones. Returns whether it did."""
         key = (name, number)
         if key in self.spared:
             self.left_out[key] = SPARED
         elif self._path and any(self._progress_of(one).is_at(key) for one in later):
-            self.left_out[key] = PASSED
+            self.left_out[key] = LATER_CAME_FIRST
         return key in self.left_out
 
     def await_turn(self, name: str, number: int, since: float) -> None:
@@ -189,7 +189,7 @@ class DeliveryRecord:
         """Record that an address took an earlier try."""
         self._step(ALREADY_TAKEN, name, number, whom)
 
-    def done(self, name: str, number: int = WHOLE, why: str = "") -> None:
+    def done(self, name: str, number: int = ALL_ADDRESSES, why: str = "") -> None:
         """Record that an address, or every one of a channel, gets nothing more; ``why`` it failed, empty if it was not to get it."""
         self._step(DONE, name, number, why)
 
@@ -203,7 +203,7 @@ class DeliveryRecord:
 
     def _step(self, step: int, *more: object) -> None:
         if self._path:
-            write_row(self._path, [FIRST_TRY, step, self._draft.id], *more)
+            write_row(self._path, [ABOUT_DELIVERY, step, self._draft.id], *more)
 
     def _progress_of(self, other: Draft) -> Progress:
         """How far the delivery of another message is, as its record says by now."""
@@ -216,7 +216,7 @@ class DeliveryRecord:
         for row in rows_of(self._file_of(other)):
             with suppress(ValueError, TypeError, IndexError):
                 name, number, whom, _, moment, *more = row
-                if name != FIRST_TRY:
+                if name != ABOUT_DELIVERY:
                     taken |= {(name, number)} if more == [other.id] else set()
                 elif whom != other.id:
                     continue
@@ -235,16 +235,18 @@ class DeliveryRecord:
     def _taken_of(self, earlier: Draft) -> dict[tuple[str, int], Taken]:
         """The addresses that took an earlier message."""
         return {
-            key: taken for key, taken in self._read(self._file_of(earlier), earlier.kind).items() if key[0] != FIRST_TRY
+            key: taken
+            for key, taken in self._read(self._file_of(earlier), earlier.kind).items()
+            if key[0] != ABOUT_DELIVERY
         }
 
     def _file_of(self, earlier: Draft) -> str:
         return record_of(self.runtime, earlier)
 
-    def here(self, name: str, now: float) -> str:
+    def shown_recently(self, name: str, now: float) -> str:
         """Whom a channel of this machine reached too recently to be repeated there; empty if it may be used. ``now``: on the boot clock."""
         found = self.taken.get((name, 0))
-        recent = found is not None and not self._soon and 0.0 <= now - found.moment < HERE_AGAIN_SECONDS
+        recent = found is not None and not self._soon and 0.0 <= now - found.moment < SHOW_AGAIN_SECONDS
         return found.whom if found is not None and recent else ""
 
     def keep(self, name: str, number: int, whom: str) -> None:
@@ -281,7 +283,7 @@ class DeliveryRecord:
                     key = str(name), int(number)
                     found[key] = (
                         found[key]
-                        if key == (FIRST_TRY, BEGUN) and key in found
+                        if key == (ABOUT_DELIVERY, BEGUN) and key in found
                         else Taken(str(whom), float(at), moment)
                     )
         return found

@@ -21,9 +21,9 @@ from costguard.notify.overtaken import Overtaken
 from costguard.notify.retry_after import RetryAfter
 
 if TYPE_CHECKING:
-    from costguard.notify.remote import Sent
+    from costguard.notify.remote import AddressResult
 
-PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))
+TRANSIENT = frozenset((408, 425, 429, 500, 502, 503, 504))
 """Answers of HTTP after which the same message may be taken."""
 
 LEAST_SECONDS = 1.0
@@ -97,7 +97,7 @@ class Exchange(threading.local):
         self.overtaken = Overtaken()
         self.retry_after = RetryAfter()
         self.on_try: Callable[[], object] = lambda: None
-        self.on_refusal: Callable[[Sent], object] = lambda _said: None
+        self.on_refusal: Callable[[AddressResult], object] = lambda _said: None
         self.begin("", float("inf"))
 
     def begin(self, text: str, end: float) -> None:
@@ -133,8 +133,8 @@ class Exchange(threading.local):
         self.sent.append((text, taken and not said.declines))
         if text and taken:
             self.declined = said.declines
-        if response.status_code in PASSING:
-            asked = answer.asked_to_wait(response.headers.get("Retry-After") or said.asked, now)
+        if response.status_code in TRANSIENT:
+            asked = answer.asked_to_wait(response.headers.get("Retry-After") or said.retry_after, now)
             self.not_before = max(self.not_before, boot_clock() + asked)
             self.retry_after.keep(self.not_before if asked else 0.0)
 
@@ -208,7 +208,7 @@ def _leave_alone() -> None:
         return
     if time.monotonic() + wait + LEAST_SECONDS > exchange.end:
         raise requests.exceptions.RetryError
-    if exchange.overtaken.within(wait):
+    if exchange.overtaken.wait(wait):
         raise requests.exceptions.RetryError
 
 

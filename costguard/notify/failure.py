@@ -8,7 +8,7 @@ from typing import NamedTuple
 import requests
 
 from costguard.masking import mask
-from costguard.notify.exchange import PASSING, TUNNEL, Exchange, causes
+from costguard.notify.exchange import TRANSIENT, TUNNEL, Exchange, causes
 
 WORDS = {
     401: "it rejects these credentials",
@@ -51,7 +51,7 @@ CODES = {
 LACKING = "missing_scope"
 """The one of these codes that may be about the picture alone."""
 
-PASSING_CODES = frozenset(
+TRANSIENT_CODES = frozenset(
     ("ratelimited", "rate_limited", "internal_error", "fatal_error", "service_unavailable", "Throttling")
 )
 
@@ -70,13 +70,13 @@ class Failure(NamedTuple):
     Attributes:
         trouble: the reason, in words without a secret.
         hint: what to do about it; empty for nothing.
-        passing: a later try of the same may succeed.
+        transient: a later try of the same may succeed.
         blameless: the picture is not the reason.
     """
 
     trouble: str
     hint: str = ""
-    passing: bool = False
+    transient: bool = False
     blameless: bool = False
 
 
@@ -115,14 +115,17 @@ def _of_status(status: int, host: str, code: str) -> Failure:
     # 403 may be about the picture: a filter that inspects messages answers so
     blameless = status in {401, 404, 410, 429, 503}
     hint = CODES.get(code, HINTS.get(status, ""))
-    return Failure(f"HTTP {status} from {host}: {why}{named}", hint, status in PASSING, blameless)
+    return Failure(f"HTTP {status} from {host}: {why}{named}", hint, status in TRANSIENT, blameless)
 
 
 def _of_code(code: str, host: str) -> Failure:
     """HTTP said that the request was taken, but the body has an error code."""
-    passing = code in PASSING_CODES
+    transient = code in TRANSIENT_CODES
     return Failure(
-        f"{host} did not take it: {code}", CODES.get(code, ""), passing, passing or (code in CODES and code != LACKING)
+        f"{host} did not take it: {code}",
+        CODES.get(code, ""),
+        transient,
+        transient or (code in CODES and code != LACKING),
     )
 
 
@@ -130,9 +133,9 @@ def _of_network(error: BaseException, host: str) -> Failure:
     if isinstance(error, requests.exceptions.SSLError):
         return Failure(f"{host} has an untrusted certificate ({_cause(error)})", CERTIFICATE_HINT, blameless=True)
     if isinstance(error, requests.exceptions.Timeout):
-        return Failure(f"{host} did not answer in time", "", passing=True)
+        return Failure(f"{host} did not answer in time", "", transient=True)
     return Failure(
-        f"{host} could not be reached ({_cause(error)})", "check this machine's network and proxy", passing=True
+        f"{host} could not be reached ({_cause(error)})", "check this machine's network and proxy", transient=True
     )
 
 
@@ -146,9 +149,9 @@ def _of_mail(error: BaseException, host: str, url: str) -> Failure:
     if isinstance(error, ssl.SSLError):
         return Failure(f"{host} has an untrusted certificate ({_cause(error)})", CERTIFICATE_HINT, blameless=True)
     if isinstance(error, smtplib.SMTPAuthenticationError):
-        hint = "correct user and password in the address; many services want a password made for one app"
+        hint = "correct the user name and password in the address; many services require an app password"
         return Failure(
-            f"{host} rejects user or password ({error.smtp_code})", hint, error.smtp_code < 500, blameless=True
+            f"{host} rejects the user name or password ({error.smtp_code})", hint, error.smtp_code < 500, blameless=True
         )
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         code, said = next(iter(error.recipients.values()), (0, b""))
@@ -160,11 +163,11 @@ def _of_mail(error: BaseException, host: str, url: str) -> Failure:
     if isinstance(error, smtplib.SMTPNotSupportedError):
         return _not_offered(error, host, url)
     if _late(error):
-        return Failure(f"{host} did not answer in time", "", passing=True)
+        return Failure(f"{host} did not answer in time", "", transient=True)
     if isinstance(error, smtplib.SMTPServerDisconnected):
-        return Failure(f"{host} ended the connection", "", passing=True)
+        return Failure(f"{host} ended the connection", "", transient=True)
     hint = "check host and port in the address, and this machine's network"
-    return Failure(f"{host} could not be reached ({_cause(error)})", hint, passing=True, blameless=True)
+    return Failure(f"{host} could not be reached ({_cause(error)})", hint, transient=True, blameless=True)
 
 
 def _not_offered(error: smtplib.SMTPNotSupportedError, host: str, url: str) -> Failure:
@@ -184,14 +187,14 @@ def _refused(host: str, what: str, code: int, said: bytes | str, url: str, *, pi
     """Explain a refusal by a mail server, in its own words: none of these steps sends a secret that it could repeat."""
     text = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said)
     words = mask(" ".join(text.split()), [url])[:120]
-    passing = code < 500
-    asks = "asks to try again later" if passing else f"refuses {what}"
+    transient = code < 500
+    asks = "asks to try again later" if transient else f"refuses {what}"
     hint = (
         ""
-        if passing
+        if transient
         else {"the recipient": "correct to= in the address", "the sender": "correct from= in the address"}.get(what, "")
     )
-    return Failure(f"{host} {asks} ({code} {words})".replace(" )", ")"), hint, passing, blameless=not picture)
+    return Failure(f"{host} {asks} ({code} {words})".replace(" )", ")"), hint, transient, blameless=not picture)
 
 
 def _cause(error: BaseException) -> str:

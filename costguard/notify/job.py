@@ -14,7 +14,7 @@ UNASKED = "no channel"
 SPARED = "whoever read the start gets the outcome, not each step"
 """Why an intermediate step was sent to no channel: all that want it have read that the action begins."""
 
-PASSED = "a later message, which says how it stands, was there before this one"
+LATER_CAME_FIRST = "a later message, which says how it stands, was there before this one"
 """Why a message was sent to no channel: the one that contradicts it was faster."""
 
 LEFT_OUT = "not_sent"
@@ -43,13 +43,13 @@ RECORDED_BY = ("incident", "takes_back", "unreached_tries")
 """Facts that decide which record a message has, and which channels want it."""
 
 
-def standing_alone(message: Draft) -> Draft:
-    """The message reduced to what finds its record and its channels, without any text."""
+def stub_of(message: Draft) -> Draft:
+    """A stub of the message: only what its record and its channels are found by, no text."""
     facts = {name: message.facts[name] for name in RECORDED_BY if name in message.facts}
     return message._replace(facts=facts, title=None, body="")
 
 
-def standing_for(message: Draft, earlier: Sequence[Draft]) -> Draft:
+def with_replaced(message: Draft, earlier: Sequence[Draft]) -> Draft:
     """The message with a list of those it replaces: the ``earlier`` ones, and what they replaced themselves."""
     rows = [[one.id, one.kind, one.level, one.facts.get("incident"), one.facts.get("takes_back")] for one in earlier]
     before = [row for one in earlier if isinstance(of := one.facts.get(STANDS_FOR), list | tuple) for row in of]
@@ -58,8 +58,8 @@ def standing_for(message: Draft, earlier: Sequence[Draft]) -> Draft:
     return message._replace(facts={**message.facts, STANDS_FOR: distinct[-STANDS_FOR_LIMIT:]}) if distinct else message
 
 
-def overtaken_drafts(message: Draft) -> list[Draft]:
-    """The messages that this one replaces, each reduced to what finds its record and its channels."""
+def replaced_drafts(message: Draft) -> list[Draft]:
+    """Stubs of the messages that this one replaces."""
     rows = message.facts.get(STANDS_FOR)
     found = (
         [row for row in rows if isinstance(row, list | tuple) and len(row) == 5]
@@ -92,7 +92,7 @@ class TellJob(NamedTuple):
         access: how to reach the cloud, if a channel's addresses are in its secret store.
         again: a further try, which skips the addresses that took an earlier one.
         after: earlier messages that must arrive first.
-        told: when the guard began it, on the boot clock; 0 for now.
+        since: when the guard began it, on the boot clock; 0 for now.
         guard: id of the process that waits for the answer; 0 if unknown.
     """
 
@@ -105,7 +105,7 @@ class TellJob(NamedTuple):
     access: CloudAccess | None = None
     again: bool = False
     after: tuple[Earlier, ...] = ()
-    told: float = 0.0
+    since: float = 0.0
     guard: int = 0
 
 

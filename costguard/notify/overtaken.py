@@ -14,7 +14,7 @@ class Overtaken:
 
     def __init__(self, *, again: bool = False) -> None:
         self._event, self._leave, self._again = threading.Event(), threading.Event(), again
-        self._hurry: Callable[[], object] = lambda: None
+        self._on_set: Callable[[], object] = lambda: None
         self.later: tuple[Draft, ...] = ()
         """The later messages, as far as the guard has named them."""
 
@@ -24,11 +24,11 @@ class Overtaken:
         self._event.set()
         if leaves:
             self._leave.set()
-        self._hurry()
+        self._on_set()
 
-    def hurry(self, call: Callable[[], object]) -> None:
+    def on_set(self, call: Callable[[], object]) -> None:
         """Register a function to call when it is set, so that a message that has not left yet leaves before the later one."""
-        self._hurry = call
+        self._on_set = call
         if self._event.is_set():
             call()
 
@@ -37,7 +37,7 @@ class Overtaken:
         """Whether not even a first try is needed."""
         return self._again and self._event.is_set()
 
-    def within(self, seconds: float) -> bool:
+    def wait(self, seconds: float) -> bool:
         """Wait at most so long; returns whether the flag was set by then."""
         return self._event.wait(seconds) if seconds > 0.0 else self._event.is_set()
 

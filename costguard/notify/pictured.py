@@ -50,7 +50,7 @@ class Drawing:
 
     def give_up(self) -> None:
         """Stop drawing: the message leaves without its picture."""
-        self._given_up = "the message was in a hurry"
+        self._given_up = "the message could not wait for it"
         self._drawer.give_up()
 
     def wait(self, end: float) -> Picture:

@@ -18,6 +18,7 @@ from costguard.engine.words import clock, date, several
 from costguard.history import FILE, query
 from costguard.history.query import Event, HistoryError
 from costguard.notify.delivery_record import (
+    ABOUT_DELIVERY,
     ABSENT,
     ALREADY_TAKEN,
     ASKED,
@@ -26,7 +27,6 @@ from costguard.notify.delivery_record import (
     DUE,
     ENDED,
     FILES_KEPT,
-    FIRST_TRY,
     FOLDER,
     NOT_TAKEN,
     TRIES_SECONDS,
@@ -50,7 +50,7 @@ def recall(job: RecallJob) -> DeliveryResult | None:
     if job.message is not None:
         path = record_of(job.runtime, job.message)
         found = _deliveries(path, job).get(job.message.id, _Delivery(job.message, job.channels))
-        return found.fate(job.why, known=_is_over(path, job.message))
+        return found.result(job.why, known=_mark_ended(path, job.message))
     for told in (*(unkept(job) if job.resumed else ()), *owed(job)):
         say(told)
     return None
@@ -62,13 +62,13 @@ def unkept(job: RecallJob) -> Iterator[DeliveryResult]:
     for delivery, path in _all_deliveries(job):
         message = delivery.message
         seen.add(message.id)
-        if not kept.has(delivery) and _is_over(path, message):
+        if not kept.has(delivery) and _mark_ended(path, message):
             beside = {"id": message.id, "kind": message.kind, **message.facts}
             text = {} if message.id in kept.told else delivery.text
-            yield delivery.fate(job.why, known=True)._replace(beside={**beside, **text})
-    for event in kept.without_fate(seen):
+            yield delivery.result(job.why, known=True)._replace(beside={**beside, **text})
+    for event in kept.without_outcome(seen):
         message = Draft(str(event.data.get("effect")), str(event.data.get("name")), facts={"incident": event.incident})
-        known = _is_over(record_of(job.runtime, message), message) and not _is_older(job, event.wall)
+        known = _mark_ended(record_of(job.runtime, message), message) and not _is_older(job, event.wall)
         beside = {"id": message.id, "kind": message.kind, **message.facts}
         yield DeliveryResult(error=f"{job.why}; {NOT_SENT if known else IN_DOUBT}", beside=beside)
 
@@ -85,14 +85,14 @@ class _Kept(NamedTuple):
         told: the events of messages that the guard decided to send, by id.
         begun: when deliveries with a known outcome began, on the boot clock.
         undated: for outcomes without that moment, the date of the outcome by id of the message.
-        fates: ids of all messages with a known outcome.
+        with_outcome: ids of all messages with a known outcome.
     """
 
     readable: bool
     told: Mapping[str, Event] = {}
     begun: frozenset[float] = frozenset()
     undated: Mapping[str, float] = {}
-    fates: frozenset[str] = frozenset()
+    with_outcome: frozenset[str] = frozenset()
 
     def has(self, delivery: "_Delivery") -> bool:
         """Whether the outcome of a delivery is known."""
@@ -100,9 +100,9 @@ class _Kept(NamedTuple):
             return delivery.ended
         return delivery.begun in self.begun or self.undated.get(delivery.message.id, float("-inf")) >= delivery.date
 
-    def without_fate(self, seen: set[str]) -> list[Event]:
+    def without_outcome(self, seen: set[str]) -> list[Event]:
         """Messages to send whose outcome is unknown; ``seen`` are the ids of those that have a record."""
-        return [event for name, event in self.told.items() if name not in self.fates and name not in seen]
+        return [event for name, event in self.told.items() if name not in self.with_outcome and name not in seen]
 
 
 def _kept(job: RecallJob) -> _Kept:
@@ -114,13 +114,13 @@ def _kept(job: RecallJob) -> _Kept:
     except HistoryError:
         return _Kept(readable=False)
     recent = [event for event in found if event.wall >= began - TRIES_SECONDS]
-    fates = [event for event in recent if event.kind != "told"]
+    outcomes = [event for event in recent if event.kind != "told"]
     return _Kept(
         readable=True,
         told={str(event.data.get("effect")): event for event in recent if event.kind == "told" and event.wall < began},
-        begun=frozenset(at for event in fates if isinstance(at := event.data.get("begun"), float)),
-        undated={str(event.data.get("effect")): event.wall for event in fates if not event.data.get("begun")},
-        fates=frozenset(str(event.data.get("effect")) for event in fates),
+        begun=frozenset(at for event in outcomes if isinstance(at := event.data.get("begun"), float)),
+        undated={str(event.data.get("effect")): event.wall for event in outcomes if not event.data.get("begun")},
+        with_outcome=frozenset(str(event.data.get("effect")) for event in outcomes),
     )
 
 
@@ -185,7 +185,7 @@ class _Delivery:
         """Whether it is more than an hour old, or of another boot (whose clock may be ahead): the part of the history that was read lacks it."""
         return not 0.0 <= boot_clock() - self.begun < TRIES_SECONDS
 
-    def fate(self, why: str, *, known: bool) -> DeliveryResult:
+    def result(self, why: str, *, known: bool) -> DeliveryResult:
         """What became of the message at each channel; without ``known``, an address without a line may have been asked all the same."""
         told = DeliveryResult(begun=self.begun)
         for name in self._channels:
@@ -227,7 +227,7 @@ def _deliveries(path: str, job: RecallJob) -> dict[str, _Delivery]:
             name, number, whom, date, moment, *more = row
             if moment >= job.before:
                 continue
-            if name != FIRST_TRY:
+            if name != ABOUT_DELIVERY:
                 found[more[0]].step(TAKEN, name, number, whom)
             elif number == BEGUN:
                 kind, incident, channels, *text = more
@@ -242,9 +242,9 @@ def _deliveries(path: str, job: RecallJob) -> dict[str, _Delivery]:
     return found
 
 
-def _is_over(path: str, message: Draft) -> bool:
+def _mark_ended(path: str, message: Draft) -> bool:
     """Mark a delivery as ended in its record; returns whether that could be written."""
-    return write_row(path, [FIRST_TRY, ENDED, message.id])
+    return write_row(path, [ABOUT_DELIVERY, ENDED, message.id])
 
 
 if __name__ == "__main__":

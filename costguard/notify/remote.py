@@ -78,7 +78,7 @@ class Plugin(Protocol):
         """Send; true when the service took it."""
 
 
-class Sent(NamedTuple):
+class AddressResult(NamedTuple):
     """What became of a message at one address.
 
     Attributes:
@@ -136,7 +136,7 @@ def _ready() -> None:
     NotificationManager().load_modules()  # else each thread would load them
 
 
-def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes = b"", note: str = "") -> Sent:
+def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes = b"", note: str = "") -> AddressResult:
     """Send a message to one address, and try again while that may help, until ``end`` (monotonic clock).
 
     A message that may have arrived is not sent again here; the guard repeats a warning that nobody took. After an error that may
@@ -145,13 +145,13 @@ def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes 
     service = str(plugin.service_name)
     pause = PAUSE_SECONDS
     letters = max(_LETTERS.findall(message.title), key=len, default="")
-    overtaken, wait, said = exchange.overtaken, exchange.wait, Sent(service)
+    overtaken, wait, said = exchange.overtaken, exchange.wait, AddressResult(service)
     while True:
         if not _in_time(wait, end):
             asked = round(exchange.wait)
-            why = f"it asked to be left alone for {asked} s more" if asked else NO_TIME
+            why = f"it asked senders to wait {asked} s more" if asked else NO_TIME
             return said._replace(trouble=said.trouble or why, until=exchange.not_before)
-        if overtaken.needless or (wait and overtaken.within(wait)):
+        if overtaken.needless or (wait and overtaken.wait(wait)):
             why = f"{said.trouble}; {OVERTAKEN}" if said.trouble else OVERTAKEN
             return said._replace(trouble=why, until=exchange.not_before)
         if wait := exchange.wait:  # another delivery was told meanwhile to wait
@@ -160,16 +160,16 @@ def send(message: Message, url: str, plugin: Plugin, end: float, picture: bytes 
         exchange.begin(letters, end)
         plugin.socket_connect_timeout, plugin.socket_read_timeout = patience(exchange.left)
         if _handed_over(message, plugin, picture) and not exchange.declined:
-            return Sent(service, note=note)
+            return AddressResult(service, note=note)
         found = failure(exchange, url)
         if picture and exchange.text_arrived:
-            return Sent(service, note=f"without its picture: {found.trouble}")
+            return AddressResult(service, note=f"without its picture: {found.trouble}")
         if picture and not found.blameless:
             picture, note = b"", f"without its picture: {found.trouble}"
-            if not found.passing:
+            if not found.transient:
                 continue
-        said = Sent(service, found.trouble, found.hint)
-        if not found.passing:
+        said = AddressResult(service, found.trouble, found.hint)
+        if not found.transient:
             return said
         exchange.on_refusal(said)
         wait = max(pause * random.uniform(0.5, 1.0), exchange.wait)  # noqa: S311 - jitter, no secret
@@ -296,10 +296,12 @@ HAD_BEFORE = "from an earlier try"
 
 NO_TIME = "no time was left to send it"
 
-NO_ADDRESS = Sent("?", "this line is not an address", "write it as SERVICE://…, as docs/notify.md has them")
+NO_ADDRESS = AddressResult("?", "this line is not an address", "write it as SERVICE://… (see docs/notify.md)")
 """No part of such a line is quoted, not even its first word: it may be a bare token."""
 
-IN_CLEAR = Sent("E-Mail", "its password would go over the network in clear", "write mailtos:// instead of mailto://")
+IN_CLEAR = AddressResult(
+    "E-Mail", "its password would go over the network in cleartext", "write mailtos:// instead of mailto://"
+)
 
 
 def _bares_password(plugin: Plugin, url: str) -> bool:
@@ -309,11 +311,11 @@ def _bares_password(plugin: Plugin, url: str) -> bool:
     return bare and not here and "mode=insecure" not in url
 
 
-def _why_no_plugin(schema: str) -> Sent:
+def _why_no_plugin(schema: str) -> AddressResult:
     """Say why apprise has no plug-in for an address, by its ``schema`` alone: the rest of the address may be a secret."""
     manager = NotificationManager()
     if schema not in manager:
-        return Sent(
+        return AddressResult(
             f"{schema[:20]}://" if schema.isalnum() else "?",
             "apprise has no such service",
             "see https://appriseit.com/services/",
@@ -325,10 +327,10 @@ def _why_no_plugin(schema: str) -> Sent:
         hint = (
             f"in costguard's environment: pip install {' '.join(repr(name) for name in packages)}" if packages else ""
         )
-        return Sent(str(plugin.service_name), "a library that it needs is not installed", hint)
-    return Sent(
+        return AddressResult(str(plugin.service_name), "a library that it needs is not installed", hint)
+    return AddressResult(
         str(plugin.service_name),
-        "its address is incomplete or misspelt",
+        "its address is incomplete or misspelled",
         "compare it with the page of this service at https://appriseit.com/services/",
     )
 
@@ -351,7 +353,7 @@ def deliver(
     overtaken: Overtaken,
     record: DeliveryRecord | None = None,
     since: float = 0.0,
-) -> dict[str, list[Sent]]:
+) -> dict[str, list[AddressResult]]:
     """Send to every address of every channel at the same time.
 
     Args:
@@ -409,13 +411,13 @@ class _Sending:
         self, message: Message, record: DeliveryRecord, overtaken: Overtaken, times: tuple[float, float]
     ) -> None:
         self._message, self._record, self._overtaken, self._times = message, record, overtaken, times
-        self._results: dict[_Key, Sent] = {}
-        self._unanswered: dict[_Key, Sent] = {}  # the result of an address that does not answer in time
+        self._results: dict[_Key, AddressResult] = {}
+        self._unanswered: dict[_Key, AddressResult] = {}  # the result of an address that does not answer in time
         self._threads: list[threading.Thread] = []
 
     def spare(self, key: _Key, taken: Taken) -> None:
         """Skip an address that took an earlier try."""
-        self._results[key] = Sent(taken.whom, note=HAD_BEFORE, at=taken.at)
+        self._results[key] = AddressResult(taken.whom, note=HAD_BEFORE, at=taken.at)
         self._record.already_taken(*key, taken.whom)
 
     def due(self, key: _Key, plugin: Plugin | None) -> None:
@@ -453,11 +455,11 @@ class _Sending:
         before = self._unanswered[key].trouble
         self._unanswered[key] = _no_answer(plugin, "" if before == NO_TIME else before)
 
-    def _on_refusal(self, key: _Key, said: Sent) -> None:
+    def _on_refusal(self, key: _Key, said: AddressResult) -> None:
         self._record.not_taken(*key, said.why)
         self._unanswered[key] = said
 
-    def wait(self) -> dict[_Key, Sent]:
+    def wait(self) -> dict[_Key, AddressResult]:
         """The result of each address, at the end, or as much later as a message may wait for its turn."""
         end = self._times[1] + self._record.longest_wait
         for thread in self._threads:
@@ -466,12 +468,12 @@ class _Sending:
 
 
 def _in_turn(
-    record: DeliveryRecord, key: _Key, times: tuple[float, float], ask: Callable[[float], Sent]
-) -> Sent | None:
+    record: DeliveryRecord, key: _Key, times: tuple[float, float], ask: Callable[[float], AddressResult]
+) -> AddressResult | None:
     """Wait for the turn of an address, then ``ask`` it, with its full time. None if an earlier message said enough there."""
     (since, end), begun = times, time.monotonic()
     record.await_turn(*key, since)
-    if record.is_enough(*key, exchange.overtaken.later):
+    if record.leave_out(*key, exchange.overtaken.later):
         record.done(*key)
         return None
     sent = ask(end + time.monotonic() - begun)
@@ -482,14 +484,14 @@ def _in_turn(
     return sent._replace(at=time.time())
 
 
-def unusable(urls: Sequence[str]) -> dict[int, Sent]:
+def unusable(urls: Sequence[str]) -> dict[int, AddressResult]:
     """What is wrong with addresses, by their number from 1, as far as that shows without sending anything."""
     load()
     found = {number: _why_unusable(url, _plugin(url)) for number, url in enumerate(urls, start=1)}
     return {number: sent for number, sent in found.items() if sent is not None}
 
 
-def _why_unusable(url: str, plugin: Plugin | None) -> Sent | None:
+def _why_unusable(url: str, plugin: Plugin | None) -> AddressResult | None:
     """Why nothing can be sent to an address; None if something can."""
     if plugin is None:
         schema, separator, _ = url.partition("://")
@@ -499,14 +501,14 @@ def _why_unusable(url: str, plugin: Plugin | None) -> Sent | None:
     return None
 
 
-def _no_answer(plugin: Plugin | None, before: str = "") -> Sent:
+def _no_answer(plugin: Plugin | None, before: str = "") -> AddressResult:
     """The result of an address (which may be a secret) that has not answered when time is up; ``before``: why an earlier try failed."""
     service = "?" if plugin is None else str(plugin.service_name)
     said = f"{before}; a further try had no answer in time" if before else "no answer in time"
-    return Sent(service, said, MAY_HAVE_ARRIVED)
+    return AddressResult(service, said, MAY_HAVE_ARRIVED)
 
 
-def _sent(message: Message, url: str, plugin: Plugin | None, end: float, picture: bytes, note: str) -> Sent:
+def _sent(message: Message, url: str, plugin: Plugin | None, end: float, picture: bytes, note: str) -> AddressResult:
     """Send to one address, and return its result whatever goes wrong."""
     bad = _why_unusable(url, plugin)
     if bad is not None or plugin is None:
@@ -514,4 +516,4 @@ def _sent(message: Message, url: str, plugin: Plugin | None, end: float, picture
     try:
         return send(message, url, plugin, end, picture, note)
     except Exception as error:  # noqa: BLE001 - foreign code: whatever it raises, the other addresses count
-        return Sent(str(plugin.service_name), mask(f"{type(error).__name__}: {error}", [url])[:200])
+        return AddressResult(str(plugin.service_name), mask(f"{type(error).__name__}: {error}", [url])[:200])

@@ -73,7 +73,9 @@ def _content(path: str, *, private: bool) -> str:
         with open_file(path) as file:
             state = os.fstat(file.fileno())
             if private and (state.st_uid not in {0, os.geteuid()} or stat.S_IMODE(state.st_mode) & 0o077):
-                hint = f"sudo chown root {path}; sudo chmod 600 {path}; then make new addresses, for these may be known"
+                hint = (
+                    f"sudo chown root {path}; sudo chmod 600 {path}; then create new addresses: these may have leaked"
+                )
                 raise DeliveryError(f"other users can read or change {path}", hint)
             return file.read(LONGEST_BYTES).decode("utf-8", "replace")
     except FileNotFoundError as error:

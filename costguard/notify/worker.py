@@ -14,15 +14,15 @@ from costguard.notify import compose, login
 from costguard.notify.delivery import Delivery, channel_settings, deliver
 from costguard.notify.delivery_record import DeliveryRecord
 from costguard.notify.job import (
+    LATER_CAME_FIRST,
     LEFT_OUT,
-    PASSED,
     SPARED,
     UNASKED,
     DeliveryResult,
     Draft,
     Overtaking,
     TellJob,
-    overtaken_drafts,
+    replaced_drafts,
 )
 from costguard.notify.message import Message
 from costguard.notify.overtaken import Overtaken
@@ -60,8 +60,8 @@ def _tell_unless_overtaken(job: TellJob) -> DeliveryResult:
 
     def listen() -> None:
         while line := next_line():
-            later = from_line(Overtaking, line)
-            overtaken.set(later.later, leaves=later.leave)
+            overtaking = from_line(Overtaking, line)
+            overtaken.set(overtaking.later, leaves=overtaking.leave)
 
     threading.Thread(target=listen, daemon=True).start()
     return tell(job, overtaken)
@@ -86,13 +86,13 @@ def tell(job: TellJob, overtaken: Overtaken) -> DeliveryResult:
     result = result._replace(begun=record.begun if _runtime(job) else 0.0)
     left_out = {name: why for (name, _), why in record.left_out.items() if not result.tells_of(name)}
     if left_out and not (result.reached or result.failed or result.error):
-        return _left_out(message, left_out, takers)._replace(begun=result.begun)
+        return _nothing_sent(message, left_out, takers)._replace(begun=result.begun)
     result = result.among_those_present(draft.kind)
     if result.arrived(takers.beyond) and _is_new_summary(job):
         _summarized(draft)
         return result._replace(beside={"id": message.id, "title": message.title, "body": message.body})
     if not result.arrived(takers.beyond) and draft.kind != "summary" and not job.again:
-        reached_nobody(message, result)
+        log_undelivered(message, result)
     return result._replace(beside={**processes, LEFT_OUT: left_out} if left_out else processes)
 
 
@@ -107,15 +107,15 @@ def _delivery(
     # a further try goes without its picture, which may be why the first one failed
     picture = _picture(draft, job.history) if takers.beyond and not job.again else None
     # time counts from when the guard began the message, however long this process took to start
-    since = job.told if 0.0 < job.told <= now else now
+    since = job.since if 0.0 < job.since <= now else now
     return Delivery(
         message, job.settings, job.deadline, record, job.pause, picture, job.access, overtaken=overtaken, since=since
     )
 
 
-def _left_out(message: Message, left_out: Mapping[str, str], takers: "_Takers") -> DeliveryResult:
-    """What comes of a message of which every channel had enough."""
-    why = PASSED if PASSED in left_out.values() else SPARED
+def _nothing_sent(message: Message, left_out: Mapping[str, str], takers: "_Takers") -> DeliveryResult:
+    """The result of a message that no channel needed any more."""
+    why = LATER_CAME_FIRST if LATER_CAME_FIRST in left_out.values() else SPARED
     return DeliveryResult({UNASKED: f"{why} ({message.kind})"}) if takers.asked else _unasked(message)
 
 
@@ -196,7 +196,7 @@ def _missed(job: TellJob, name: str) -> list[Draft]:
     """The earlier messages that this one replaces, as far as the channel wants messages of their kind and level."""
     message = job.message
     begun = [message._replace(kind=kind, level=level) for kind, level in BEGAN.get(message.kind, ())]
-    return [one for one in (*begun, *overtaken_drafts(message)) if _gets(job, name, one)]
+    return [one for one in (*begun, *replaced_drafts(message)) if _gets(job, name, one)]
 
 
 def _before(job: TellJob, name: str) -> list[Draft]:
@@ -232,7 +232,7 @@ def wants(channel: Mapping[str, object], message: Message, takes_back: str = "")
     return LEVELS.index(level) >= LEVELS.index(str(lowest))
 
 
-def reached_nobody(message: Message, result: DeliveryResult) -> None:
+def log_undelivered(message: Message, result: DeliveryResult) -> None:
     """Write a message that was not delivered to standard error, which is the guard's journal."""
     why = "; ".join(f"{name}: {reason}" for name, reason in result.failed.items()) or "no channel is configured"
     only = "; ".join(f"{name}: {whom}" for name, whom in result.reached.items())

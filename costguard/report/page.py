@@ -76,7 +76,7 @@ def _parts(facts: ReportFacts, pictures: Sequence[str], why_none: str) -> Iterat
     if facts.empty:
         yield prose(
             "p",
-            "Nothing was recorded in this time. An agent writes its history after five minutes: see `costguard status`.",
+            "Nothing was recorded in this time. A running agent records every minute: see `costguard status`.",
         )
         return
     yield from _figures(facts)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from costguard.engine import Step
 from costguard.engine.effects import Answer, Go, Tell
 from costguard.engine.events import AskExtend
-from costguard.engine.people import HOLD_TOLD_EVERY_SECONDS, HOLDS_KEPT, TOLD_AT_ONCE, TOLD_OF_ONE_USER, left
+from costguard.engine.people import HOLD_TOLD_EVERY_SECONDS, HOLDS_KEPT, TOLD_AT_ONCE, TOLD_OF_ONE_USER, hold_left
 from costguard.engine.saved import Commitments, commitments, dump, initial, load
 from costguard.engine.state import Hold
 from costguard.process.wire import build, plain
@@ -82,7 +82,7 @@ def test_holds_of_all_users_do_not_keep_a_machine_up_for_ever() -> None:
             break
     assert all(not answer.done and "all users' holds" in answer.message for answer in refused)
     assert world.now <= 73 * HOUR
-    assert left(world.state.core, POLICY) == 0.0
+    assert hold_left(world.state.core, POLICY) == 0.0
     world.run(2 * HOUR, QUIET)
     assert world.stops()
 

@@ -407,7 +407,10 @@ def test_a_tick_that_stood_is_one_that_was_let_pass(
         return
     then = Tick(first, seen, twins.wall + policy.interval, twins.suspended, twins.synced)
     now = Tick(second, seen, twins.wall + 2 * policy.interval, twins.suspended, twins.synced)
-    twice, once = step(step(state, then, policy).state, now, policy), step(state, now._replace(stood=first), policy)
+    twice, once = (
+        step(step(state, then, policy).state, now, policy),
+        step(state, now._replace(skipped_at=first), policy),
+    )
     assert (same(once.state), once.effects, str(once.sentence)) == (
         same(twice.state),
         twice.effects,
@@ -422,7 +425,7 @@ def test_what_stood_bridges_no_hole(stood: float) -> None:
     before, at = twins.quick.at, twins.now + 20.0
     seen = Observation(twins.keys, (QUIET, QUIET))
     tick = Tick(at, seen, twins.wall + 20.0, twins.suspended, True, before + stood)
-    found, hole = step(twins.quick, tick, BASE), step(twins.quick, tick._replace(stood=None), BASE)
+    found, hole = step(twins.quick, tick, BASE), step(twins.quick, tick._replace(skipped_at=None), BASE)
     bridges = 5.0 <= stood <= 15.0
     assert (same(found.state) == same(hole.state)) is not bridges
     assert found.state.tracks == twins.quick.tracks if bridges else found.state.tracks == hole.state.tracks

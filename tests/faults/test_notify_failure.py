@@ -168,7 +168,7 @@ def test_a_service_is_left_alone_as_long_as_it_asked_for(tmp_path: Path) -> None
         answer, _ = tell(tmp_path, {"discord": DISCORD}, services.environment)
         assert 110.0 < answer["waits"]["discord"] <= 120.0
         again, _ = tell(tmp_path, {"discord": DISCORD}, services.environment, message={**WARNING, "id": "m2"})
-        assert re.search("left alone for (9[0-9]|1[01][0-9]|120) s more", again["failed"]["discord"])
+        assert re.search("asked senders to wait (9[0-9]|1[01][0-9]|120) s more", again["failed"]["discord"])
         assert 90.0 < again["waits"]["discord"] <= 120.0
         assert "discord" not in again.get("answered", {}), "it was not asked"
         assert len(services.asked) == 1
@@ -391,7 +391,7 @@ def mail_server(replies: dict[str, list[str]], secured: ssl.SSLContext | None = 
 @pytest.mark.parametrize(
     ("replies", "words", "tries"),
     [
-        ({"AUTH": ["535 5.7.8 no such password"]}, "rejects user or password (535) (correct user and password", 1),
+        ({"AUTH": ["535 5.7.8 no such password"]}, "rejects the user name or password (535) (correct the user name and password", 1),
         ({"RCPT": ["550 no such user"]}, "refuses the recipient (550 no such user) (correct to= in the address)", 1),
         ({"MAIL": ["553 not yours"]}, "refuses the sender (553 not yours) (correct from= in the address)", 1),
         ({"DATA": ["554 spam"]}, "refuses the message (554 spam)", 1),

@@ -19,7 +19,7 @@ import pytest
 
 from costguard.clocks import boot_clock
 from costguard.notify.delivery_record import EARLIER_SECONDS, LONGEST_TURN_SECONDS, DeliveryRecord
-from costguard.notify.job import LEFT_OUT, PASSED, Draft, Overtaking
+from costguard.notify.job import LATER_CAME_FIRST, LEFT_OUT, Draft, Overtaking
 from costguard.process.wire import to_line
 from tests.faults.services import Answer, Asked, Services
 from tests.faults.test_notify_failure import DISCORD, SNS, SNS_HOST, tell
@@ -173,9 +173,9 @@ def test_the_beginning_is_not_read_after_the_end(tmp_path: Path, refused: bool) 
     assert DONE in screen
     assert ACTING not in screen
     if refused:
-        assert answer["beside"][LEFT_OUT] == {"terminal": PASSED}
+        assert answer["beside"][LEFT_OUT] == {"terminal": LATER_CAME_FIRST}
     else:
-        assert answer["reached"] == {"no channel": f"{PASSED} (acting)"}
+        assert answer["reached"] == {"no channel": f"{LATER_CAME_FIRST} (acting)"}
 
 
 def test_what_was_refused_is_waited_for_no_longer(tmp_path: Path) -> None:

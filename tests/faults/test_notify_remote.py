@@ -502,7 +502,7 @@ def test_a_mail_password_never_goes_in_clear_unless_its_owner_says_so(tmp_path: 
     }
     channels = {name: {"urls": written(tmp_path, name, url)} for name, url in urls.items()}
     answer, printed = tell(tmp_path, channels, deadline=3.0)
-    assert "would go over the network in clear (write mailtos://" in answer["failed"]["bare"]
+    assert "would go over the network in cleartext (write mailtos://" in answer["failed"]["bare"]
     assert "clear" not in answer["failed"]["asked"]
     assert CANARY not in printed
 

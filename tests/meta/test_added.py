@@ -127,7 +127,7 @@ def test_the_history_says_what_each_recorded_effect_was() -> None:
 
 def test_the_login_message_knows_every_message_of_an_incident() -> None:
     """Else whoever logs in reads of a countdown that is over, or of none while one runs."""
-    of_an_incident = redelivery.COUNTDOWN | redelivery.SO_FAR | redelivery.CAME_TO | {redelivery.FAILED}
+    of_an_incident = redelivery.COUNTDOWN | redelivery.PROGRESS_KINDS | redelivery.FINAL_KINDS | {redelivery.FAILED}
     lacking = of_an_incident - login.COUNTDOWN - login.ENDS - CHANGES_NO_COUNTDOWN
     assert not lacking, f"say in notify/login.py whether a countdown runs after {sorted(lacking)}"
 

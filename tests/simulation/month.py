@@ -21,7 +21,7 @@ from costguard.history.job import Batch
 from costguard.host.ports import Instant
 from costguard.notify import summary
 from costguard.notify.compose import Text
-from costguard.notify.delivery_record import STEPS
+from costguard.notify.delivery_record import EARLIER_KINDS
 from costguard.notify.job import Draft
 from costguard.notify.worker import written
 from costguard.process.wire import build
@@ -152,7 +152,7 @@ class Postbox(Watch):
             summary.told(draft, wall)
         if draft.kind == "would_act":
             self.stops.append(wall)
-        if draft.kind in STEPS:
+        if draft.kind in EARLIER_KINDS:
             return  # every message arrives here, so nobody missed that it begins
         taken = tuple(name for name in channels if name not in CHANNELS or _takes(CHANNELS[name], draft))
         message = written(draft)

@@ -129,7 +129,7 @@ def test_a_password_that_is_a_plain_word_is_masked_where_its_place_says_so(text:
         "/etc/costguard/config.toml is not TOML", "Microsoft.Compute/virtualMachines/deallocate/action is missing",
         "mysql -p asks for it", "mysql -P3306 --port 3306 -h db", "mysqld is up; ps -p1234 says so", "cookie", "no cookie was set",
         "the account key is old", "docker run -u 1000:1000 x", "ssh -p2222 host", "mkdir -pv /x", "eyJ", "curl -u me host", "Cookie:",
-        "the password was refused", "password for ann@host", "its password would go over the network in clear", "passwd root",
+        "the password was refused", "password for ann@host", "its password would go over the network in cleartext", "passwd root",
         "password authentication failed for user ann", "no password was given", "pwd /home/ann", "pwd -P", "the token has expired",
         "token 12 of 4096", "the secret team-2027-01 is not there", "MAX_KEY is not set", "a secret of 16 characters or more",
         "an error at 10:30, in 5/8 of all cases", "arn:aws:ec2:eu-west-1:1:instance/i-0123456789abcdef0", "end it: kill 17",

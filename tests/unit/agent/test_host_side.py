@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from costguard.agent.host_side import LOOKS_LEFT_OUT, HostSide, sentence
-from costguard.agent.loop import LOOKS_AT_WORK, Loop
+from costguard.agent.loop import BUSY_TICKS_PER_LOOK, Loop
 from costguard.engine.observation import Veto
 from costguard.host.ports import Instant, Line, Unwatched
 from costguard.readers.host.sense import Activity, Sight
@@ -184,7 +184,7 @@ def test_a_reader_that_hangs_before_the_action_stops_it() -> None:
 def test_while_no_decision_is_near_the_guard_is_left_alone() -> None:
     """Of the looks of a machine at work most are no answer, and they are rarer."""
     heard = Told(until=590.0).run()
-    assert 4 <= len(heard.looks) <= 590.0 / INTERVAL / LOOKS_AT_WORK / (LOOKS_LEFT_OUT - 1) + 5
+    assert 4 <= len(heard.looks) <= 590.0 / INTERVAL / BUSY_TICKS_PER_LOOK / (LOOKS_LEFT_OUT - 1) + 5
 
 
 def test_what_begins_while_the_gpus_rest_is_known_within_two_ticks() -> None:

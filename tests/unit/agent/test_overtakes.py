@@ -4,11 +4,19 @@ from itertools import product
 
 import pytest
 
-from costguard.agent.redelivery import ABOUT, BY_ITSELF, CAME_TO, COUNTDOWN, FAILED, SO_FAR, overtakes
+from costguard.agent.redelivery import (
+    ABOUT,
+    COUNTDOWN,
+    FAILED,
+    FINAL_KINDS,
+    INDEPENDENT_KINDS,
+    PROGRESS_KINDS,
+    overtakes,
+)
 from costguard.notify.compose import _KINDS as KINDS
 from costguard.notify.job import HOLDS, Draft
 
-OF_INCIDENTS = [*sorted(COUNTDOWN - HOLDS), *sorted(SO_FAR), *sorted(CAME_TO), FAILED]
+OF_INCIDENTS = [*sorted(COUNTDOWN - HOLDS), *sorted(PROGRESS_KINDS), *sorted(FINAL_KINDS), FAILED]
 
 
 def message(kind: str, incident: str = "") -> Draft:
@@ -17,7 +25,7 @@ def message(kind: str, incident: str = "") -> Draft:
 
 def test_every_kind_has_one_place() -> None:
     """A new kind of message must say what makes it untrue."""
-    places = [COUNTDOWN, SO_FAR, CAME_TO, {FAILED}, set(ABOUT), BY_ITSELF - {"test"}]
+    places = [COUNTDOWN, PROGRESS_KINDS, FINAL_KINDS, {FAILED}, set(ABOUT), INDEPENDENT_KINDS - {"test"}]
     placed = [kind for place in places for kind in place]
     assert sorted(placed) == sorted(KINDS), "name each kind once in the sets of agent/redelivery.py"
 
@@ -35,7 +43,7 @@ def test_another_incident_takes_nothing_that_has_happened(later: str) -> None:
     if later == "closed":  # it is found out of an incident that was over before
         assert taken == set()
     else:
-        assert taken - {FAILED} == (COUNTDOWN - HOLDS) | SO_FAR
+        assert taken - {FAILED} == (COUNTDOWN - HOLDS) | PROGRESS_KINDS
         assert (FAILED in taken) is (later in {"done", "would_act", "outcome_unknown", "cannot", "failed"})
 
 
@@ -54,7 +62,7 @@ def test_what_is_about_something_else_is_untouched() -> None:
         found = {
             overtakes(message(later, one), message(earlier, two)) for one, two in product(("", "i1", "i2"), repeat=2)
         }
-        if {later, earlier} & BY_ITSELF or ABOUT.get(later) != ABOUT.get(earlier):
+        if {later, earlier} & INDEPENDENT_KINDS or ABOUT.get(later) != ABOUT.get(earlier):
             assert found == {False}, (later, earlier)
         elif later in ABOUT:
             assert found == {True}, (later, earlier)

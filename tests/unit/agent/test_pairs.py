@@ -232,10 +232,10 @@ def stood_by(said: bytes, unsaid: object) -> float | None:
     gpu_side.observe(100.5, RULES)
     assert gpu_side.line(b'{%s,"read":3,"at":120.0,"unsaid":%s}' % (said, json.dumps(unsaid).encode()), 120.1)
     gpu_side.observe(120.1, RULES)
-    found = gpu_side.stood
+    found = gpu_side.skipped_at
     assert gpu_side.line(b'{"read":4,"at":130.0,"gpus":[%s]}' % ROW, 130.1)
     gpu_side.observe(130.1, RULES)
-    assert gpu_side.stood is None
+    assert gpu_side.skipped_at is None
     return found
 
 

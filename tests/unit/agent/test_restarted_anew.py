@@ -45,10 +45,10 @@ def lives(
 
 
 @pytest.mark.parametrize(("change", "why"), [
-    ({"version": "2"}, "costguard was restarted in another version"),
+    ({"version": "2"}, "costguard was restarted with another version"),
     ({"policy": {**effective(**SOON)["policy"], "kill_threshold": 0.1}}, "costguard was restarted with another configuration"),
     ({"actions": {"command": {"run": ["false"]}}}, "costguard was restarted with another configuration"),
-    ({"version": "2", "actions": {"command": {"run": ["false"]}}}, "costguard was restarted in another version"),
+    ({"version": "2", "actions": {"command": {"run": ["false"]}}}, "costguard was restarted with another version"),
     ({}, None),
 ])  # fmt: skip
 def test_a_restart_says_what_is_another(change: dict[str, Any], why: str | None) -> None:

@@ -28,7 +28,7 @@ def test_only_the_gpus_that_the_environment_names_are_judged() -> None:
     """The others are none of its business, whatever they do."""
     task = TaskGpus({"CUDA_VISIBLE_DEVICES": "0,2"}, Said())
     assert task.narrow(ALL, DEVICES) == Observation((KEYS[0], KEYS[2]), (REST, REST))
-    assert task.beside == 1
+    assert task.other_gpus == 1
 
 
 def test_without_a_name_it_is_all_that_the_driver_shows() -> None:
@@ -36,7 +36,7 @@ def test_without_a_name_it_is_all_that_the_driver_shows() -> None:
     seen = Observation(KEYS, (REST, Unknown(f"{WITHHELD} (container)"), REST))
     task = TaskGpus({}, Said())
     assert task.narrow(seen, DEVICES).gpus == (KEYS[0], KEYS[2])
-    assert task.beside == 0
+    assert task.other_gpus == 0
 
 
 def test_what_was_found_first_is_fixed() -> None:

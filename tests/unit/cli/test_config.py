@@ -118,7 +118,7 @@ def test_check_tells_of_a_lease_that_has_passed(tmp_path: Path) -> None:
         ([], "secret:team", "OK: ", "people are warned over team, if it answers (`costguard notify test`)", ""),
         ([], "# none", "Valid, with warnings: ", "nobody is warned", "contains no address; without its address nothing can be sent"),
         ([], "slakc://a/b", "Valid, with warnings: ", "nobody is warned", "Warning: team: slakc://: apprise has no such service (see "),
-        (["wall"], "slack://c4n4ry", "Valid, with warnings: ", "only whoever is at a terminal of this machine is warned", "Slack: its address is incomplete or misspelt"),
+        (["wall"], "slack://c4n4ry", "Valid, with warnings: ", "only whoever is at a terminal of this machine is warned", "Slack: its address is incomplete or misspelled"),
         ([], "json://x/c4n4ry", "OK: ", "people are warned over team, if it answers (`costguard notify test`)", ""),
     ],
 )  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 
 from costguard.history.query import Event
 from costguard.history.story import RESULTS, UNKNOWN_STATUS, story, summary
-from costguard.notify.job import LEFT_OUT, PASSED
+from costguard.notify.job import LATER_CAME_FIRST, LEFT_OUT
 
 
 def events(proof: str) -> list[Event]:
@@ -20,7 +20,7 @@ def events(proof: str) -> list[Event]:
         ("no channel: nobody asked for messages of this kind (done, info)", "not sent: nobody asked for messages of this kind (done, info)"),
         ("no channel: takes messages of this kind (done, info)", "not sent: nobody asked for messages of this kind (done, info)"),
         ("no channel: nobody is left to hear it: job 1 has ended", "not sent: nobody is left to hear it: job 1 has ended"),
-        (f"no channel: {PASSED} (acting)", f"not sent: {PASSED} (acting)"),
+        (f"no channel: {LATER_CAME_FIRST} (acting)", f"not sent: {LATER_CAME_FIRST} (acting)"),
         ("held back for this hour's digest", "held back for this hour's digest"),
     ],
 )  # fmt: skip
@@ -34,8 +34,11 @@ def test_what_was_sent_to_nobody_was_not_delivered(proof: str, words: str) -> No
 def test_a_channel_that_had_enough_is_named_beside_those_that_took_the_message() -> None:
     """What became of a message is on record for each channel."""
     told, fate = events("team: Slack")
-    fate = fate._replace(data={**fate.data, "beside": {LEFT_OUT: {"terminal": PASSED}}})
-    assert story([told, fate])[1].title == f"cancelled delivered over team: Slack; not sent over terminal: {PASSED}"
+    fate = fate._replace(data={**fate.data, "beside": {LEFT_OUT: {"terminal": LATER_CAME_FIRST}}})
+    assert (
+        story([told, fate])[1].title
+        == f"cancelled delivered over team: Slack; not sent over terminal: {LATER_CAME_FIRST}"
+    )
 
 
 @pytest.mark.parametrize(
@@ -84,7 +87,7 @@ def test_a_message_whose_sender_died_has_perhaps_arrived() -> None:
     told = {"effect": "m1", "name": "acting", "facts": {}}
     fate = {"effect": "m1", "status": "failed", "detail": f"the worker failed: {KILLED}", "failed": {"team": KILLED}}
     found = [Event("x-i1", 1.0, "told", "i", "m", told), Event("x-i1", 2.0, "outcome", "i", "m", fate)]
-    assert story(found)[1].title == f"acting perhaps delivered: the worker failed: {KILLED}"
+    assert story(found)[1].title == f"acting may have been delivered: the worker failed: {KILLED}"
     assert counts(found) == (0, 0, 1)
     again = {"effect": "m1", "name": "acting", "reached": {"team": "JSON"}, "failed": {}, "tries": 2}
     assert counts([*found, Event("x-i1", 60.0, "delivery", "i", "m", again)]) == (1, 0, 0)

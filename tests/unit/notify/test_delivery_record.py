@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from costguard.clocks import boot_clock
-from costguard.notify.delivery_record import FILES_KEPT, FOLDER, HERE_AGAIN_SECONDS, TRIES_SECONDS, DeliveryRecord
+from costguard.notify.delivery_record import FILES_KEPT, FOLDER, SHOW_AGAIN_SECONDS, TRIES_SECONDS, DeliveryRecord
 from costguard.notify.job import Draft
 
 WARNING = Draft("m1", "warning", facts={"incident": "b-i1", "due_in_seconds": 900.0})
@@ -92,11 +92,11 @@ def test_a_terminal_is_left_in_peace_for_a_while(tmp_path: Path) -> None:
     """Not in the last minutes, and not for ever."""
     DeliveryRecord(str(tmp_path), WARNING, again=False).keep("wall", 0, "1 terminal")
     again, now = DeliveryRecord(str(tmp_path), WARNING, again=True), boot_clock()
-    assert again.here("wall", now + 5.0) == "1 terminal"
-    assert again.here("wall", now + HERE_AGAIN_SECONDS + 5.0) == ""
-    assert again.here("terminal", now) == ""
+    assert again.shown_recently("wall", now + 5.0) == "1 terminal"
+    assert again.shown_recently("wall", now + SHOW_AGAIN_SECONDS + 5.0) == ""
+    assert again.shown_recently("terminal", now) == ""
     soon = WARNING._replace(facts={**WARNING.facts, "due_in_seconds": 100.0})
-    assert DeliveryRecord(str(tmp_path), soon, again=True).here("wall", now + 5.0) == ""
+    assert DeliveryRecord(str(tmp_path), soon, again=True).shown_recently("wall", now + 5.0) == ""
 
 
 def test_few_files_are_kept(tmp_path: Path) -> None:

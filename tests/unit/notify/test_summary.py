@@ -114,7 +114,7 @@ def test_consecutive_summaries_add_up_to_the_history(plan: Plan) -> None:
         until = max(float(str(one["until"])) for one in had)
         with query.reading(str(folder / FILE)) as database:
             (first,) = database.execute("SELECT min(start) FROM quarters").fetchone()
-            whole = query.hours(database, 0.0, until)
+            whole = query.totals(database, 0.0, until)
             closed = [event for event in query.events(database, 0.0) if event.wall < until]
             started = [float(str(one["since"])) for one in had]
     assert started[0] <= first, "nothing was before the first"

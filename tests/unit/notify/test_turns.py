@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from costguard.agent.jitter import MESSAGE_SPREAD_SECONDS
 from costguard.engine import time_limits
-from costguard.notify.delivery_record import EARLIER_SECONDS, LONGEST_TURN_SECONDS, LOOK_SECONDS, WHOLE, Progress
+from costguard.notify.delivery_record import (
+    ALL_ADDRESSES,
+    EARLIER_SECONDS,
+    LONGEST_TURN_SECONDS,
+    LOOK_SECONDS,
+    Progress,
+)
 
 KEY = ("team", 0)
 NEVER = float("inf")
@@ -83,8 +89,8 @@ def test_ten_messages_at_once_keep_their_order_where_nothing_answers() -> None:
         (Progress(False, {}, set()), True),
         (Progress(True, {}, set()), False),
         (Progress(False, {}, {KEY}), False),
-        (Progress(False, {}, {("team", WHOLE)}), False),
-        (Progress(False, {}, {("team", 1), ("mail", 0), ("mail", WHOLE)}), True),
+        (Progress(False, {}, {("team", ALL_ADDRESSES)}), False),
+        (Progress(False, {}, {("team", 1), ("mail", 0), ("mail", ALL_ADDRESSES)}), True),
         (Progress(False, {KEY: 99.0}, set()), True),
         (Progress(False, {KEY: 90.0}, set()), False),
         (Progress(False, {("team", 1): 90.0}, set()), True),

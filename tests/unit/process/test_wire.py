@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from costguard.actions.base import Context
 from costguard.actions.job import ActionAnswer, BeatJob, Release
 from costguard.agent.cloud_side import CloudMemory
-from costguard.agent.memory import OfEngine, OfParts
+from costguard.agent.memory import SavedEngine, SavedParts
 from costguard.agent.persist import PersistJob
 from costguard.cloud.access import CloudAccess, HostPaths
 from costguard.config.job import Configured, ConfigureJob
@@ -58,7 +58,7 @@ KINDS: dict[str, tuple[Any, ...]] = {
 }
 """What each program is told, and says. The reader of GPUs answers in lines of its own (`costguard.agent.decode`)."""
 
-BESIDE = (LoadJob, LoadAnswer, Commitments, OfEngine, OfParts, CloudMemory, LastTest, Reply)
+BESIDE = (LoadJob, LoadAnswer, Commitments, SavedEngine, SavedParts, CloudMemory, LastTest, Reply)
 """What goes to and fro with a program that is none of costguard's own, and what stands in files for who comes later."""
 
 OWN = {"guard": "its configuration", "nvml": NvmlJob, "clock": "no job at all"}
