@@ -130,7 +130,7 @@ def _take_back(turn: Turn, event: AskRelease) -> tuple[Hold, ...]:
     before = deadline.deadline_at(turn.situation)
     turn.deadline = turn.deadline._replace(extensions=tuple(one for one in standing if one not in ended))
     due = deadline.deadline_at(turn.situation)
-    if due < before:
+    if due < before and before > event.at:  # else it had passed already
         movable = deadline.movable_seconds(turn.situation, event.at)
         due_wall = turn.looked_wall + due - turn.at
         facts: dict[str, object] = {"owner": event.owner, "due_wall": due_wall, "movable": movable}

@@ -231,6 +231,17 @@ def test_who_takes_an_extension_back_leaves_those_of_others_and_people_hear_it()
     )
 
 
+def test_nobody_hears_that_a_deadline_is_moved_back_that_has_passed() -> None:
+    """A release ends what is left of an extension: of one that is over nothing is, and no date changes."""
+    world = World(RARE._replace(lifetime=2 * HOUR, extend_max=HOUR, stop_busy=False), 1)
+    world.run(HOUR, QUIET)
+    extend(world, 600.0, "bob", 1002)
+    world.run(1.5 * HOUR, BUSY)
+    world.release(1002, everything=False)
+    told = [effect for _, effect in world.effects if isinstance(effect, Tell) and effect.kind == "deadline_extended"]
+    assert len(told) == 1
+
+
 @pytest.mark.parametrize("rules", [{"lifetime": 10 * HOUR}, {"lease_until": 1.7e9 + 10 * HOUR}])
 def test_who_takes_it_back_between_two_looks_hears_the_same_date(rules: dict[str, float]) -> None:
     """The machine's own time is that of the last look, the date that of the request: they are not one moment."""
