@@ -101,8 +101,12 @@ def _warn(turn: Turn) -> None:
     grace = turn.rules.policy.grace
     turn.incident = turn.incident._replace(warned=turn.at if grace <= 0 else None)
     turn.announcement = turn.announcement._replace(exhausted=False, reached="", reminded=0, unguarded=False, dated=0.0)
-    due = max(turn.at + grace, may_act_at(turn.core, turn.rules))
-    _send_warning(turn, due - turn.at, 1, rounds=turn.ending.rounds)
+    _send_warning(turn, _seconds_to_go(turn), 1, rounds=turn.ending.rounds)
+
+
+def _seconds_to_go(turn: Turn) -> float:
+    """From a warning that is delivered now to the action."""
+    return max(turn.rules.policy.grace, may_act_at(turn.core, turn.rules) - turn.at)
 
 
 def _send_warning(turn: Turn, seconds: float, number: int, **facts: object) -> None:
@@ -151,10 +155,10 @@ def _warning(turn: Turn, incident: Incident, *, bridged: bool, watched: bool) ->
 
 def _await_warning(turn: Turn, incident: Incident) -> None:
     """Nobody has got the warning yet: send it again, or take it for lost."""
-    announcement, grace = incident.announcement, turn.rules.policy.grace
+    announcement = incident.announcement
     if turn.at >= announcement.again_at:
         attempts = announcement.attempts + 1
-        _send_warning(turn, grace, attempts, attempts=attempts)
+        _send_warning(turn, _seconds_to_go(turn), attempts, attempts=attempts)
     elif announcement.effect and turn.at >= incident.outcome_deadline:
         lost = Outcome(turn.at, announcement.effect, "failed", "its delivery was never reported")
         _announcement_outcome(turn, incident, lost)

@@ -280,3 +280,18 @@ def test_after_a_lost_state_the_next_try_is_warned_of_in_full(phase: str) -> Non
     again = [at for at in world.times("warning") if at >= lost]
     assert again, "people are warned anew"
     assert times(world, Go)[asked] >= again[-1] + 600.0
+
+
+def test_after_a_sleep_and_a_lost_state_the_warning_says_when_the_next_try_may_come() -> None:
+    """I9: nobody knows any more when the machine woke up, so `boot_grace` counts from now; the date that people read is that one."""
+    rules = {"lifetime": 100.0, "fallback": ("terminate",), "grace": 600.0, "boot_grace": 700.0}
+    world = until(World(IDLE._replace(**rules), 1), "CONFIRMING")  # type: ignore[arg-type]  # durations and names
+    world.suspend(300.0)
+    world.lose_state(down=100.0)
+    told = len(world.times("warning"))
+    while len(world.times("warning")) == told:
+        world.tick(QUIET)
+        world.settle(Confirm="failed")
+    at, facts = [(at, one.facts) for at, one in world.effects if isinstance(one, Tell) and one.kind == "warning"][-1]
+    started = world.state.core.clocks.started
+    assert at + float(str(facts["due_in_seconds"])) == pytest.approx(started + 700.0)
