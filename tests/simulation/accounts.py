@@ -42,8 +42,12 @@ class Account:
         self._spells = [one._replace(end=max(end, last)) if one.end == last else one for one in self._spells]
 
     def forgiven(self, at: float) -> None:
-        """Work was seen: only the time to come counts."""
-        self._spells = [one._replace(start=max(one.start, at), least=0.0) for one in self._spells if one.end > at]
+        """Work was seen: only the time to come counts; of what a hold costs at least so much may be left."""
+        self._spells = [
+            one._replace(start=max(one.start, at), least=min(one.least, one.end - at))
+            for one in self._spells
+            if one.end > at
+        ]
 
     @property
     def grants(self) -> int:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from costguard.host.ports import Instant
+from tests.simulation.shown import Shown
 from tests.simulation.terms import NEVER, is_loud
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class Claims:
         self._refused: set[str] = set()  # actions whose refusal people were told of in this boot
         self._ever: set[str] = set()  # incidents that people were warned of, or that went out
         self._fresh = False  # this guard found no state
+        self._shown = Shown(judge)
 
     def begins(self, *, fresh: bool) -> None:
         """A guard begins."""
@@ -167,6 +169,7 @@ class Claims:
         self._holds(answer)
         self._gpus(answer)
         self._due(answer)
+        self._shown.look(answer)
 
     def _is(self, name: str, answer: dict[str, Any], truth: object) -> None:
         if answer[name] != truth:

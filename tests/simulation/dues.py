@@ -39,6 +39,9 @@ WRITTEN_WITHIN = 400.0
 CHILDREN, PENDING, TOLD_WITHIN = 16, 16, 60.0
 """Children at once; messages of guards before it that one which begins tells again beside them, and seconds for that."""
 
+TRIES, AGAIN_WITHIN = 3, 120.0
+"""So often a warning is tried that nobody gets, and seconds in which it is sent again."""
+
 SPREAD = 600.0
 """Seconds over which a fleet spreads its checks."""
 
@@ -147,6 +150,7 @@ class Dues:
         """They are on the disk: every own stop that was certainly requested before stands in them."""
         judge, self._writes = self._judge, None
         results, wall = judge.story.world.results, judge.story.world.instant().wall
+        self._dated(data)
         if judge.jumped > judge.guard_at or judge.doubted > judge.began - DAY or judge.stage != "gone":
             return
         looks = [look.seen for look in judge.sights.looks if look.at > judge.stage_at - judge.law.interval]
@@ -159,6 +163,15 @@ class Dues:
             under_way = results.get(attempt, {}).get("status") in {"started", "accepted"}
             if known and under_way and not any(abs(date - judge.dates[at]) < 5.0 for date in data["stops"]):
                 judge.breaks("I8: an own stop is not among the commitments")
+
+    def _dated(self, data: dict[str, Any]) -> None:
+        """I9: a stop on a date that was known to be wrong is not kept with that date, by which it might be long ago."""
+        judge = self._judge
+        wrong = [judge.dates[at] for at in judge.undated if at in judge.tried_stops]
+        if data["boot_id"] == judge.story.world.boot_id and any(
+            abs(kept - date) < 0.5 for kept in data["stops"] for date in wrong
+        ):
+            judge.breaks("I9: a stop on a date that is known to be wrong is kept with that date")
 
     def checks(self, action: str) -> None:
         """A check of an action begins."""
@@ -326,6 +339,7 @@ class Dues:
             tried = judge.tried.get(judge.incident, [at])
             if judge.incident not in judge.warned and len(tried) < 3 and tried[-1] < judge.guard_at:
                 self._due("a warning that nobody got", "the guard died meanwhile", law.interval + LATE)
+            self._again(judge.tries)
             loud = judge.rest.loud
             if loud is not None and loud > judge.stage_at and (judge.reason != "deadline" or not law.stop_busy):
                 why = "work goes on" if at - loud > law.tolerance + law.interval else ""
@@ -334,6 +348,16 @@ class Dues:
         self._due("the end of a countdown", "", 0.0)
         if judge.wish is not None and at - judge.wish > WISH_WITHIN:
             judge.breaks(f"a stop by hand was neither tried nor given up aloud for {at - judge.wish:.0f} s")
+
+    def _again(self, tries: tuple[str, list[float]]) -> None:
+        """I2: a warning that nobody got is sent again, until its delivery rule is exhausted."""
+        judge, at, (failed, incident) = self._judge, self._judge.at, self._judge.unreached
+        waits = incident == judge.incident == tries[0] and incident not in judge.warned and 0 < len(tries[1]) < TRIES
+        if not waits or tries[1][-1] > failed:
+            return
+        since = max(failed, judge.guard_at, judge.stalled, judge.ruled_at, self._waited)
+        if at - since > AGAIN_WITHIN + 2 * judge.law.interval:
+            judge.breaks(f"silence: a warning that nobody got is not sent again for {at - failed:.0f} s")
 
     def _countdown(self, at: float, since: float) -> None:
         judge, law = self._judge, self._judge.law

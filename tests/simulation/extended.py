@@ -38,14 +38,19 @@ class Extensions:
         """Until then it may be none."""
         return max(self.surely, self._perhaps)
 
+    @property
+    def settled(self) -> bool:
+        """Whether nobody has moved it just now."""
+        return self._judge.at - self._changed > EXACT
+
     # -- when the deadline is --------------------------------------------------------------------------------
 
     @property
     def soonest(self) -> float:
         """When a deadline may come at the earliest."""
-        return max(self.surely, self._soonest_limit())
+        return max(self.surely, self.soonest_limit())
 
-    def _soonest_limit(self) -> float:
+    def soonest_limit(self) -> float:
         """When the first limit is reached at the earliest."""
         judge, law = self._judge, self._judge.law
         ran = judge.ran + judge.awake()
@@ -53,7 +58,7 @@ class Extensions:
         left = (law.lifetime - ran, law.budget - ran + (judge.budget_from or 0.0), law.lease - wall)
         return judge.at + min(left)
 
-    def _latest_limit(self) -> float:
+    def latest_limit(self) -> float:
         """The same at the latest; a lease counts where the date is sure, and a budget not in every period."""
         judge, law, world = self._judge, self._judge.law, self._judge.story.world
         dated = world.synced is True and max(judge.jumped, judge.doubted) < judge.at - 2 * law.interval
@@ -62,7 +67,7 @@ class Extensions:
 
     def _furthest(self, seconds: float) -> float:
         """Until when somebody may have moved it who asks for so many seconds."""
-        return max(self._judge.at, self._latest_limit(), self.latest) + seconds
+        return max(self._judge.at, self.latest_limit(), self.latest) + seconds
 
     @property
     def _most(self) -> float:
@@ -92,12 +97,12 @@ class Extensions:
         judge, at = self._judge, self._judge.at
         slack = EXACT + judge.law.interval
         moved = max(at, self.soonest) + seconds
-        least = moved if uid == ROOT else min(moved, self._soonest_limit() + self._most)
+        least = moved if uid == ROOT else min(moved, self.soonest_limit() + self._most)
         if until < max(least, self.surely) - slack:
             judge.breaks(f"user {uid} moved the deadline by {seconds:.0f} s, and it is in {until - at:.0f} s")
         if until > self._furthest(seconds) + slack:
             judge.breaks(f"user {uid} moved the deadline by {seconds:.0f} s, and it is only in {until - at:.0f} s")
-        if uid != ROOT and until > self._latest_limit() + self._most + slack:
+        if uid != ROOT and until > self.latest_limit() + self._most + slack:
             judge.breaks(f"user {uid} moved the deadline further than users may, to {until - at:.0f} s from now")
 
     def refused(self, uid: int) -> None:
@@ -107,8 +112,8 @@ class Extensions:
         over = judge.stage in {"gone", "unsure"} or (judge.stage == "done" and judge.carried_out)
         if slept or over or law.lifetime == NEVER or at <= judge.stalled or judge.holds.asks_often(uid):
             return
-        due = max(at, self._latest_limit(), self.latest)
-        if uid == ROOT or self._soonest_limit() + self._most > due + EXACT + law.interval:
+        due = max(at, self.latest_limit(), self.latest)
+        if uid == ROOT or self.soonest_limit() + self._most > due + EXACT + law.interval:
             judge.breaks(f"user {uid} may not move the deadline, and nothing stands against it")
 
     def asked(self, seconds: float) -> None:

@@ -149,6 +149,7 @@ class Arming:
         self._heard: float | None = None  # the same by one guard alone: what the one before it had not saved is lost
         self._before = -NEVER
         self._another = False  # since the last answer another guard began, which may not know of that answer
+        self._blank = True  # no GPU has been read since nothing is remembered: the first answer stands for an interval
 
     def restarted(self) -> None:
         """Another guard goes on."""
@@ -163,6 +164,7 @@ class Arming:
         """A boot, a resume, or a lost state."""
         self.maybe = self.surely = False
         self._from, self._heard, self._before = None, None, -NEVER
+        self._blank = True
 
     def again(self) -> None:
         """Another policy: what was armed stays so."""
@@ -171,7 +173,8 @@ class Arming:
     def tick(self, at: float, seen: Sequence[Seen | None], law: Terms, *, sure: bool) -> None:
         """One more answer; ``sure``: the guard certainly took it."""
         before, self._before = self._before, at
-        hole = at - before > 1.5 * law.interval
+        hole = at - before > 1.5 * law.interval or self._blank
+        self._blank = self._blank and all(one is None for one in seen)
         began = at - law.interval if hole else min(before, at - law.interval) if self._another else before
         self._another = False
         if hole:

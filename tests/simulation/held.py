@@ -57,6 +57,11 @@ class Holds:
         """Whether nobody has asked for a hold just now: what is told then was decided before."""
         return self._judge.at - self._changed > EXACT
 
+    @property
+    def certain(self) -> bool:
+        """Whether the guard certainly knows of every hold, and of no other one."""
+        return self._sure and self.perhaps < self._judge.at
+
     # -- what may be asked -----------------------------------------------------------------------------------
 
     def asked(self, uid: int) -> None:
@@ -77,7 +82,11 @@ class Holds:
         used = {user: account.most if most else account.least for user, account in accounts.items()}
         return max(0.0, min(share - used.get(uid, 0.0), total - sum(used.values())))
 
-    def _slack(self) -> float:
+    def used(self) -> tuple[float, float]:
+        """Seconds that users have used at least, and at most."""
+        return sum(one.least for one in self._least.values()), sum(one.most for one in self._most.values())
+
+    def slack(self) -> float:
         """What is given back is counted from look to look."""
         return EXACT + self._judge.law.interval * sum(account.grants for account in self._most.values())
 
@@ -93,7 +102,7 @@ class Holds:
             or not self._sure
         ):
             return
-        if uid == 0 or self._free(self._most, uid, most=True) > self._slack():
+        if uid == 0 or self._free(self._most, uid, most=True) > self.slack():
             judge.breaks(f"a hold of user {uid} is refused, and nothing stands against it")
 
     def _bounded(self, uid: int, asked: float, until: float) -> None:
@@ -106,7 +115,7 @@ class Holds:
             if until < at + wish - EXACT:
                 judge.breaks(f"root asked for {wish:.0f} s and got {until - at:.0f} s")
             return
-        mine, slack = max(0.0, before - at), self._slack()
+        mine, slack = max(0.0, before - at), self.slack()
         if self._sure and until < at + min(wish, mine + self._free(self._most, uid, most=True)) - slack:
             judge.breaks(
                 f"user {uid} asked for {wish:.0f} s and got {until - at:.0f} s, and less than the limit was used"

@@ -105,6 +105,8 @@ class Judge(Watch):
         self.guards: list[float] = []  # when the last ones were
         self.ticks: list[float] = []
         self.hazy_at = -NEVER  # the last tick in which the guard may have seen nothing, whatever was there to see
+        self.unwritten_at = -NEVER  # a guard went on with what was written long before
+        self.skipped: dict[str, set[str]] = {}  # incident -> actions whose plan pointed to another one when it began
         self._counted: dict[int, float] = {}  # when a counter of a GPU was certainly read last
         self._count_lost = False  # an answer that no tick took has read them since
         self.saved_at, self.unsaved = 0.0, False
@@ -131,6 +133,7 @@ class Judge(Watch):
         self.incident, self.reason = "", ""
         self.warned: dict[str, list[float]] = {}  # incident -> deliveries
         self.tried: dict[str, list[float]] = {}  # incident -> attempts to warn
+        self.unreached = (-NEVER, "")  # when a warning reached nobody last, and of which incident
         self.tries: tuple[str, list[float]] = (
             "",
             [],
@@ -158,6 +161,7 @@ class Judge(Watch):
         self.went = -NEVER  # the last request
         self.off_at = self.slept_at = -NEVER  # the machine went off, or fell asleep
         self._was_out = False  # a request, when it went off
+        self._cut_off = False  # what its last guard saw last, the disk never got
         # what stands in the way
         self.jumped = -NEVER
         self.doubted = -NEVER  # the date was known to be wrong
@@ -227,6 +231,7 @@ class Judge(Watch):
         own = own and self.killed < requested  # else nobody could write down that it was
         unused = 0.0 if self.arming.surely else self._unused_so_far()
         self.carried, self.carried_unless_written = (0.0, unused) if own else (unused, 0.0)
+        self._cut_off = bool(self.ticks) and self.killed > self.ticks[-1] - 1.0
         self._carried_under = self._rules(self.story.ruled, self.wanted)
         self.ran += self.awake()
 
@@ -286,6 +291,8 @@ class Judge(Watch):
         self._keep_stops(kept)
         if len(self.stops) < before:
             self.carried = max(self.carried, self.carried_unless_written)
+        if self._cut_off and same:
+            self.carried = max(self.carried, float(kept.get("unused", 0.0)))
         self._keep_wish()
         self._afresh()
         self.holds.booted(kept)  # the policy of this boot bounds them
@@ -295,7 +302,10 @@ class Judge(Watch):
         """The period of the budget, where the commitments hold its beginning; nobody knows it any more where they lost that, or hold an earlier one."""
         if self.period is None or abs(kept.get("spent_since", 0.0) - self.period.began) < EXACT:
             return self.period
-        self.budget_from = 0.0 if kept.get("spent_since") else self.budget_from
+        if kept and not kept.get("spent_since"):  # it begins anew with the next date that is sure
+            self.budget_from = None
+            return None
+        self.budget_from = 0.0 if kept else self.budget_from
         return Period()
 
     def _keep_stops(self, kept: dict[str, Any]) -> None:
@@ -333,6 +343,7 @@ class Judge(Watch):
         self.begin_again()
         self.dues.afresh()
         self.letters.afresh()
+        self.steps.afresh()
         self.graced_at = self.at if self.story.world.slept else self.began  # nobody remembers when it woke up
 
     def begin_again(self) -> None:
@@ -473,6 +484,8 @@ class Judge(Watch):
             self.tidings.unheard()
             self.endings.unsaved()
             self.steps.unsaid(self.incident)
+        if self.at - self.saved_at > 1.5 * self.law.interval:
+            self.unwritten_at = self.at
         if self.unsaved:
             self._forgets()
             self.hazy_at = self.at  # what was seen since the state could be saved last is a hole to this guard
@@ -485,14 +498,23 @@ class Judge(Watch):
         if self.arming.since > self.saved_at:
             self.arming.surely = False
         self.rest.restarted(self.saved_at - 1.1 * self.law.interval)
-        if self.story.ruled != self.story.config:
+        if self._in_force(self.story.ruled) != self._in_force(self.story.config):
             self._ruled_anew()
-        elif self.configured_at >= self.saved_at - 1.0:  # or not: then a warning under these rules goes on
+        elif (
+            self.story.ruled == self.story.config and self.configured_at >= self.saved_at - 1.0
+        ):  # or not: then a warning under these rules goes on
             ruled_at, warned = self.ruled_at, self.stage == "warned"
             self._ruled_anew()
             self.ruled_at = ruled_at
             self.enter("unsure" if warned else self.stage)
+        self.story.ruled = self.story.config
         self.dues.wait()
+
+    def _in_force(self, config: dict[str, Any]) -> dict[str, Any]:
+        """A configuration with what tags make of it: where both are as before, nothing has changed for a guard that begins."""
+        policy = config["policy"]
+        tolerated = policy["window_share"] * policy["kill_duration"]
+        return {**config, "policy": {**policy, "window_share": tolerated, **changed_by(self.wanted, policy)}}
 
     def _forgets(self) -> None:
         """Nobody remembers a request that went out after the state could be saved last: on a full disk it may go out twice."""
@@ -565,15 +587,25 @@ class Judge(Watch):
             self.sights.looks.insert(len(self.sights.looks) - 1, self._kept)
         if self._look is not None:  # no tick took that one: its work counts in the next, its counters prove nothing
             self._count_lost = True
-            self._kept = None  # with which it came
             self.unread |= {gpu for gpu, before in enumerate(self._look.seen) if before is None}
-            both = zip(look.seen, self._look.seen, strict=True)
-            look = look._replace(seen=tuple([_busier(now, before, self.law) for now, before in both]))
+            look = self._with_work_of(self._look, look if self._kept is None else self._with_work_of(self._kept, look))
+            self._kept = None  # with which it came
         self._look = look
+
+    def _with_work_of(self, earlier: Look, look: Look) -> Look:
+        """An answer with the work of one before it that no tick took."""
+        both = zip(look.seen, earlier.seen, strict=True)
+        return look._replace(seen=tuple([_busier(now, before, self.law) for now, before in both]))
+
+    def replaced(self) -> None:
+        """The driver is replaced: its counters begin anew."""
+        self._counted.clear()
 
     def unsaid(self, now: Instant) -> None:
         """The reader kept to itself that all is as before: seen, and a tick, when the guard hears of it."""
-        self._kept, self._look = self._look, None
+        earlier, self._kept, self._look = self._kept, self._look, None
+        if earlier is not None and self._kept is not None:  # which no tick took: its work counts in the next
+            self._kept = self._with_work_of(earlier, self._kept)
         self.sights.looks.pop()
 
     def announced(self, now: Instant, answer: CloudAnswer) -> None:
@@ -649,6 +681,8 @@ class Judge(Watch):
             raise Violation(f"a bug: {self.story.loop.journal.troubles['bug']}")
         at, look, kept = self.at, self._look, self._kept
         self._look = self._kept = None
+        if look is None and kept is not None:  # its reader says that with its next answer, or never
+            kept, self._count_lost = None, True
         self.processes.tick()
         self.steps.tick()
         self.endings.tick()
@@ -675,6 +709,7 @@ class Judge(Watch):
         self._count_lost |= doubtful and look is not None  # the guard may have heard too late what was proved then
         # evidence of the answer that a tick takes ends such a hole; that of another one, which nobody believes, does not
         since, unread, self.unread = at - (self.ticks[-1] if self.ticks else self.guard_at), self.unread, set()
+        before = self.ticks[-1] if self.ticks else self.began  # the answer that is taken late is of this tick
         surely = tuple(None if gpu in unread and one and one[2] < since else one for gpu, one in enumerate(seen))
         armed = self.arming.maybe, self.arming.surely
         if self.story.machine.hooked(at - self.law.interval - SETTLED, at):
@@ -685,7 +720,7 @@ class Judge(Watch):
         self._armed(armed)
         given = surely if look is None else look.seen
         self.rest.tick(at, self._with_counters(surely), self.law, given, self.sights.there(self.law))
-        self._forgive(at)
+        self._forgive(at, before)
         self.dues.tick(now, self.ticks[-1] if self.ticks else self.guard_at, doubtful=doubtful)
         self.tidings.tick(now)
         self.first_tick = min(self.first_tick, at)
@@ -707,6 +742,8 @@ class Judge(Watch):
         """The machine counts as working, perhaps or surely."""
         if self.arming.maybe > before[0]:
             self.stops.clear()
+            self.holds.forgive(sure=False)
+        if self.arming.maybe and not before[1]:  # it may arm now as well, and work by that count
             self.holds.forgive(sure=False)
         if self.arming.surely > before[1]:  # a request of this very tick came after that
             self._forget_stops(self.at - 1.0)
@@ -766,11 +803,10 @@ class Judge(Watch):
                     found[-1] = (one[0], one[1], at - since)
         return tuple(found)
 
-    def _forgive(self, at: float) -> None:
-        """A minute of work forgives earlier stops and holds; for the guard's own count it must be seen for sure."""
+    def _forgive(self, at: float, before: float) -> None:
+        """A minute of work forgives earlier stops and holds; for the guard's own count it must be seen for sure. ``before``: the last tick."""
         if not self.stops and not self.tried_stops and not self.holds.counts:
             return
-        before = self.ticks[-1] if self.ticks else self.began
         law = self.law._replace(together="all", tolerance=0.0)
         if self.sights.worked_before(law, law.judged, before, at + BLINK, beside_hooks=True) > before:
             self.stops.clear()
@@ -919,6 +955,7 @@ class Judge(Watch):
         if incident not in self.tried:
             due_again(self, facts["reason"])
             self._begins(now, facts["reason"])
+            self.skipped[incident] = {action for action, plan in self.refused.items() if plan == "another"}
         self.incident, self.reason = incident, facts["reason"]
         self.tried.setdefault(incident, []).append(self.at)
         rules.warned_again(self, incident, facts)
@@ -994,7 +1031,8 @@ class Judge(Watch):
         if job["job"] in {"act", "confirm"} and outcome["status"] == "refused":
             self._vetoes(job["incident"])
         if job["job"] == "act" and outcome["status"] == "accepted":
-            self.tidings.owes("accepted")
+            if not over:
+                self.tidings.owes("accepted")
             self.accepted = (self.at, job["attempt"])
         elif job["job"] != "hook" and outcome["status"] == "done" and self.endings.is_believed(job["action"]):
             self.shown_done.add(job["attempt"])
@@ -1012,6 +1050,8 @@ class Judge(Watch):
         self.tidings.delivered(message, done=delivered)
         if message["kind"] == "warning" and delivered:
             self.warned.setdefault(message["facts"]["incident"], []).append(self.at)
+        elif message["kind"] == "warning":
+            self.unreached = (self.at, message["facts"]["incident"])
 
     def said(self, now: Instant, line: str) -> None:
         """A line of the journal, for whoever reads the log of a story."""

@@ -33,6 +33,9 @@ SLACK = 2 * INTERVAL + 10.0
 NOTICED = 20.0
 """Seconds after which a reader that does not answer a question of the countdown is given up."""
 
+KEPT_TOLD = 1 * HOUR
+"""Seconds for which somebody may keep the machine up without work of a GPU, before people hear of that."""
+
 LATE = 6 * MINUTE
 """Seconds within which people are warned once nothing keeps the machine up: a reader that failed is started again by then."""
 
@@ -69,6 +72,7 @@ class Truth(Watch, Faults):
         self.counts = dict.fromkeys(Met._fields, 0)
         self.guard_since = 0.0
         self.doom_at = 0.0
+        self.kept_told: float | None = None  # when people heard last that somebody keeps it up, with no work since
         self.host: SimHost
 
     def _script(self) -> Iterator[Phase]:
@@ -82,10 +86,10 @@ class Truth(Watch, Faults):
     def plan(self) -> None:
         """People come and go, senses go blind, readers fail, guards are killed."""
         for mean, call in (
-            (1.5 * HOUR, self._come),
-            (4 * HOUR, self._blind),
-            (3 * HOUR, self._fail),
-            (8 * HOUR, self._kill),
+            (1.2 * HOUR, self._come),
+            (3 * HOUR, self._blind),
+            (2 * HOUR, self._fail),
+            (4 * HOUR, self._kill),
         ):
             self._again(mean, call)
 
@@ -163,6 +167,8 @@ class Truth(Watch, Faults):
 
     def message(self, now: Instant, message: dict[str, Any], delivered: bool) -> None:
         """Count."""
+        if message["kind"] == "kept_up":
+            self._kept_up()
         kind = {"warning": "warned", "cancelled": "cancelled"}.get(message["kind"])
         if kind:
             self.counts[kind] += 1
@@ -181,9 +187,40 @@ class Truth(Watch, Faults):
         if failing > SLACK + NOTICED and self.world.now < self.fault[1]:
             raise Broken(f"it acts although the reader has failed for {failing:.0f} s ({self.fault[0]})")
 
+    def _rests_since(self) -> float:
+        """When the GPUs worked last."""
+        phase = self.world.machine.phase(self.world.now)
+        past = self.world.machine.history(0.0, self.world.now)[::-1]
+        return (
+            next((end for _, end, one in past if one.load != phase.load), 0.0)
+            if phase.name != "job"
+            else self.world.now
+        )
+
+    def _kept_up(self) -> None:
+        """People hear that somebody keeps the machine up: only after so long, and once a day."""
+        at, rest = self.world.now, self._rests_since()
+        if at - rest < WINDOW + KEPT_TOLD - SLACK:
+            raise Broken(f"it is said to be kept up {at - rest:.0f} s after its GPUs worked")
+        if self.kept_told is not None and rest < self.kept_told and at - self.kept_told < DAY - MINUTE:
+            raise Broken(f"people hear again after {at - self.kept_told:.0f} s that somebody keeps it up")
+        self.kept_told = at
+
+    def _untold(self) -> None:
+        """Somebody has kept it up for long, and all that was seen: then people have heard of that."""
+        at, there = self.world.now, [since for cause, since in self.since.items() if cause in SENSES]
+        if not there or self.loop.last.state.core.phase != "WATCHING" or self.host.now < self.fault[1]:
+            return
+        rest = self._rests_since()
+        since = max(rest + WINDOW * 1.02, min(there), self.fault[1], self.guard_since)
+        if at - since > KEPT_TOLD + LATE and (self.kept_told is None or self.kept_told < rest):
+            raise Broken(f"nobody hears that somebody has kept it up for {at - since:.0f} s")
+
     def ticked(self, now: Instant, gpus: list[list[object]]) -> None:
         """Once nothing keeps it up, people are warned in time."""
         phase, at = self.world.machine.phase(self.world.now), self.world.now
+        if hasattr(self, "loop"):
+            self._untold()
         if phase.name == "job" or self.since or self.host.now < self.fault[1] or not hasattr(self, "loop"):
             self.free = at
             return
@@ -202,7 +239,7 @@ def live(seed: int, days: float) -> Met:
     config = sensing(
         effective(
             interval=INTERVAL, kill_duration=WINDOW, grace=GRACE, boot_grace=0.0, arm_duration=None, unused_after=None,
-            mode="live", kill_action="command", unknown_alarm=10 * MINUTE, kept_told_after=2 * HOUR,
+            mode="live", kill_action="command", unknown_alarm=10 * MINUTE, kept_told_after=KEPT_TOLD,
         ),
         *SENSES,
     )  # fmt: skip

@@ -58,6 +58,8 @@ class Processes:
         undead = len([kind for until, kind in host.undead if kind == "nvml" and until > at])
         if undead > UNDEAD:
             judge.breaks(f"{undead} readers that cannot be killed hang beside each other")
+        if undead >= UNDEAD - 1:  # no further one is started meanwhile
+            self._reader = at
         self._since = {child: self._since.get(child, at) for child in host.children}
         released = {attempt for tried in judge.gone.values() for _, attempt in tried}
         for child, since in self._since.items():

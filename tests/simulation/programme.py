@@ -1,7 +1,7 @@
 """Ten simulated days, as one command lives them: many short lives, each crowded with what it is about.
 
 ``python -m tests.simulation.programme [--seed N] [--seeds K] [--days D]`` prints every rule that was broken. A round is a life about each
-bent, a life about each pair of neighbours in a drawn order, lives about a handful of things drawn from everything, one with days on which nothing
+bent, a life about each pair of neighbours in a drawn order, lives about a handful of things drawn from everything, two with a day on which nothing
 happens, and lives of machines on which people come and go. A round is shuffled, so that whatever shows in one kind of life shows early.
 """
 
@@ -10,18 +10,22 @@ import random
 import sys
 import time
 from collections.abc import Iterator
-from itertools import count
+from itertools import count, islice
 from typing import NamedTuple
 
 from tests.simulation import presence
-from tests.simulation.bents import BENTS, CALM, Bent, both, dense, drawn
+from tests.simulation.bents import BENTS, CALM, Bent, Happening, both, dense, drawn
 from tests.simulation.judge import Violation
 from tests.simulation.story import Story
+from tests.simulation.troubles import EVERYTHING
 from tests.simulation.year import uncollected
 
 DAYS = 10.0
 HANDFULS = 3
-PEOPLE = (2, 0.3)
+BESIDE = 2
+"""Things that befall a life beside what it is about: dealt, so that in ten days nearly each that there is befalls one."""
+
+PEOPLE = (3, 0.2)
 """Lives with people in a round, and the days of each."""
 
 
@@ -49,15 +53,22 @@ class Complaint(NamedTuple):
     error: BaseException
 
 
-def _round(dice: random.Random, seeds: Iterator[int]) -> list[Life]:
+def _dealt(dice: random.Random) -> Iterator[Happening]:
+    """All that can befall a life, in a drawn order, over and over."""
+    while True:
+        yield from dice.sample(EVERYTHING, len(EVERYTHING))
+
+
+def _round(dice: random.Random, seeds: Iterator[int], deck: Iterator[Happening]) -> list[Life]:
     about = [*BENTS]
     dice.shuffle(about)
     pairs = zip(about, about[1:] + about[:1], strict=True)
     kinds = [(name, BENTS[name]) for name in about]
     kinds += [(f"{one} and {other}", both(BENTS[one], BENTS[other])) for one, other in pairs]
     kinds += [("a handful", drawn(dice)) for _ in range(HANDFULS)]
-    lives = [Life(next(seeds), name, bent.days, dense(bent, dice)) for name, bent in kinds]
-    lives.append(Life(next(seeds), "calm days", CALM.days, CALM))
+    lives = [Life(next(seeds), name, bent.days, dense(bent, dice, tuple(islice(deck, BESIDE)))) for name, bent in kinds]
+    calm = {why: CALM._replace(stays_up=(why,)) for why in ("refused", "unreadable")}
+    lives += [Life(next(seeds), f"a calm day, {why}", bent.days, bent) for why, bent in calm.items()]
     lives += [Life(next(seeds), "people come and go", PEOPLE[1]) for _ in range(PEOPLE[0])]
     dice.shuffle(lives)
     return lives
@@ -70,8 +81,9 @@ APART = 1000
 def programme(seed: int, days: float = DAYS) -> Iterator[Life]:
     """The lives of so many days."""
     dice, seeds, left = random.Random(seed), count(APART * seed), days
+    deck = _dealt(dice)
     while left > 0.0:
-        for life in _round(dice, seeds):
+        for life in _round(dice, seeds, deck):
             if left <= 0.0:
                 return
             yield life

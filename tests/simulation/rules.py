@@ -4,7 +4,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from costguard.host.ports import Instant
-from tests.simulation.facts import BLINK
+from tests.simulation.facts import BLINK, SETTLED
 from tests.simulation.terms import CLOUD, MACHINE, NEVER
 from tests.simulation.tidings import AHEAD
 
@@ -168,7 +168,10 @@ def _rested(judge: "Judge", gpu: int, at: float, rest: float) -> None:
         and sights.worked_before(law, (gpu,), seen - 1.0, seen + 6.0) > seen - 1.0
     ):
         judge.breaks("a deadline stops work")
-    readable = sights.looks[-1].at > at - BLINK and sights.known_from(gpu, law, at, at - rest) <= at - rest
+    last = min(at - rest, judge.ticks[-1] if judge.ticks else at)
+    hooked = judge.story.machine.hooked(last - SETTLED, at)  # the guard may take what it sees now for the hook's
+    certain = judge.hazy_at < at - rest and not hooked
+    readable = certain and sights.looks[-1].at > at - BLINK and sights.known_from(gpu, law, at, at - rest) <= at - rest
     if readable and at - rest + 2 * law.interval < at:
         loud = sights.worked_before(law, (gpu,), at - rest + 2 * law.interval, at)
         if loud > at - rest + 2 * law.interval:
@@ -344,7 +347,8 @@ def _in_turn(judge: "Judge", incident: str, action: str) -> None:
     if action not in judge.law.actions:
         return
     for before in judge.law.actions[: judge.law.actions.index(action)]:
-        passed_over = not judge.prepared[incident, before] and judge.refused.get(before) != "another"
+        elsewhere = judge.refused.get(before) == "another" or before in judge.skipped.get(incident, ())
+        passed_over = not judge.prepared[incident, before] and not elsewhere
         if passed_over and judge.ruled_at < judge.stage_at - 1.0 and not judge.troubled(judge.stage_at - ANEW):
             judge.breaks(f"{action} goes out, and {before} was not tried")
 
@@ -423,7 +427,7 @@ def alarms(judge: "Judge", facts: dict[str, Any]) -> None:
     since = judge.dues.alarmed_since - (law.window + law.alarm + (law.unused or 0.0)) - 2 * law.interval
     last = max((tick for tick in judge.ticks if tick <= since), default=since)  # a hole may reach back over that
     ticks = [last, *(tick for tick in judge.ticks if tick > since), judge.at]
-    if law.lacking or judge.hazy_at > since or len(ticks) > len(judge.ticks):
+    if law.lacking or max(judge.hazy_at, judge.unwritten_at) > since or len(ticks) > len(judge.ticks):
         return
     if max(b - a for a, b in pairwise(ticks)) > 1.5 * law.interval:
         return

@@ -27,8 +27,15 @@ class Steps:
         self._ran: dict[tuple[str, str], float] = {}  # step and incident, and when its program began last
         self._due: dict[tuple[str, str], float] = {}
         self._under: dict[str, dict[str, Any]] = {}  # the configuration under which an incident was first heard of
+        self._forgotten: set[str] = (
+            set()
+        )  # incidents of before the state of a boot was lost, and with it what ran for them
         self._before: dict[str, Any] = {}  # the configuration before the last one
         self._perhaps_over = ""  # an incident of which a guard was killed that may just have decided how it ended
+
+    def afresh(self) -> None:
+        """A guard remembers nothing of this boot."""
+        self._forgotten |= self._under.keys()
 
     def unsaid(self, incident: str) -> None:
         """A guard was killed as it saved what it had decided."""
@@ -43,7 +50,8 @@ class Steps:
         """The configuration by which this program must run; one that does not breaks a rule."""
         judge = self._judge
         ruled = self._ruled(job["step"], job.get("incident", ""))
-        if job.get("hook", {}) != ruled.get("hooks", {}) and judge.at - judge.ruled_at <= WAITS_ITS_TURN:
+        another = job.get("hook", {}) != ruled.get("hooks", {}) or job["mode"] != ruled["policy"]["mode"]
+        if another and self._before and judge.at - judge.ruled_at <= WAITS_ITS_TURN:
             ruled = self._before  # it has waited for others
         if job["mode"] != "live" and judge.at - judge.ruled_at > WAITS_ITS_TURN:  # else it refuses
             judge.breaks("a dry run runs a hook")
@@ -71,6 +79,8 @@ class Steps:
         ruled = self._ruled("cancelled", incident or "")
         hooks = ruled.get("hooks") or {}
         if incident is None or ruled["policy"]["mode"] != "live" or facts.get("told_again"):
+            return
+        if incident in self._forgotten:
             return
         if kind == "warning" and hooks.get("warning"):
             self._owes("warning", incident)
@@ -100,7 +110,8 @@ class Steps:
             return
         if before is not None and step not in TWICE and judge.guard_at < before and not judge.unsaved:
             judge.breaks(f"the program of {step} runs again for {incident}")
-        begun = judge.at - judge.guard_at > SOON  # the one before it may have been killed as it warned
+        # the one before it may have been killed as it warned
+        begun = judge.at - max(judge.guard_at, judge.stalled) > SOON
         if step in {"warning", "cancelled"} and incident not in judge.tried and begun and job["reason"] != "person":
             judge.breaks(f"the program of {step} runs for {incident}, of which nobody was warned")
         known = judge.incident == incident != self._perhaps_over

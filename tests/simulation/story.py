@@ -36,8 +36,8 @@ DAY = 86400.0
 CALM_FOR = 1.1 * DAY
 """Seconds after which somebody switches a machine off again that nobody touched: what comes once a day is seen there."""
 
-SHORTLY, FOR_HOURS = 3600.0, 9000.0
-"""Seconds for which nobody works once all has come of that that can: what is repeated after an hour shows in the longer ones."""
+RESTS, SHORT_RESTS = (3600.0, 9000.0), (600.0, 600.0, 600.0, 1200.0, 1200.0, 4500.0)
+"""Seconds for which nobody works once all has come of that that can, and in a brisk life: what is repeated after an hour shows in the longer ones."""
 
 FATES: tuple[tuple[str, ...], ...] = (
     ("left alone",) * 3,
@@ -57,10 +57,10 @@ WEEK = 7.0
 """A life of more days than that meets everything."""
 
 HOLDS = (600, 600, 1800, 1800, 3600, 7200, 90000)
-SHORT_HOLDS = (300, 300, 300, 600, 600, 900, 3600)
+SHORT_HOLDS = (300, 300, 300, 300, 600, 600, 900, 2400)
 """Seconds for which people hold a machine; in a brisk life the machine has soon something to decide again."""
 
-ASKED_EVERY = 700.0
+ASKED_EVERY = 290.0
 """Seconds after which somebody asks how a brisk machine stands."""
 
 RECORDED = 0.2
@@ -71,6 +71,9 @@ AFTER_THE_END = 900.0
 
 ENLIVENED = 0.7
 """Share of ends after which the machine does not stay as it is for long."""
+
+LEFT_ALONE = {"DONE": (0.35, 900.0), "FAILED": (0.5, 4500.0)}
+"""Share of these ends in a brisk life after which nobody comes and nothing goes wrong, and seconds for which: longer than anything that the guard waits for then."""
 
 RING = 180.0
 """Seconds that a reader's first look reaches back: more than an interval."""
@@ -145,13 +148,19 @@ class Story:
         self.damage: Callable[[], object] | None = None
         self.off_for: float | None = None
         self.moves_to: str | None = None
+        self.misdated = False  # the next boot has a wrong date
+        self.loses = False  # and in the next one a GPU cannot be read
         self.wrong_by = self.right_at = 0.0  # by so many seconds the date is wrong, and until when
         self.crashes = 0
         self.away: float | None = None  # seconds until the next guard
-        self.calm = False
         self.undisturbed = False  # nothing goes wrong by itself in this boot
+        self.alone_until = 0.0  # nor does anything until then
         self._fates: list[str] = []
         self._decks: dict[tuple[object, ...], list[Any]] = {}
+        self.calm = self.bent.calm == 1.0
+        if self.calm:
+            self._calms_down()
+            self.ruled = self.config
         self.timer = False  # what starts the machine, and nobody works on it
         self.announcements = 0
         self.guards = 0
@@ -305,9 +314,11 @@ class Story:
             self.troubles.arm("nvml", "empty", self.rng.choice((5, 60)))
         if self.wrong_by:  # it was not right before the machine went off
             self.world.at(max(self.right_at, self.world.now + self.rng.uniform(60.0, 3600.0)), self._date_is_right)
-        elif self.rng.random() < self.bent.wrong_dates:  # the date is wrong until a server of time answers
-            flat = self.rng.random() < self.bent.flat
+        elif self.misdated or self.rng.random() < self.bent.wrong_dates:
+            # the date is wrong until a server of time answers
+            flat = not self.misdated and self.rng.random() < self.bent.flat
             hours = self._flat_battery() if flat else self.rng.choice((-1, 1)) * self.rng.uniform(2.0, 40.0)
+            self.misdated = False
             self.world.wall_offset += hours * 3600.0
             self.wrong_by = hours * 3600.0
             self.world.synced = self.rng.choice((False, False, None))
@@ -318,7 +329,8 @@ class Story:
         self.world.verdicts = {}
         self.world.hatch = "costguard=off" if not self.alone and self.rng.random() < 0.1 else ""
         if self.world.hatch:  # nothing ends such a boot, and nothing happens in it
-            self.world.after(self.rng.uniform(0.5, 3.0) * 3600.0, self.world.power_off)
+            hours = self.rng.uniform(0.1, 0.5) if self.bent.brisk else self.rng.uniform(0.5, 3.0)
+            self.world.after(hours * 3600.0, self.world.power_off)
 
     def _flat_battery(self) -> float:
         """Hours by which the date of a machine is wrong whose clock stood still while it was off."""
@@ -350,15 +362,23 @@ class Story:
         elif not self.bent.steady and choice < (0.4 if self._has_deadline() else 0.75):
             self.config = self._owner()
         self.calm = self.rng.random() < self.bent.calm
-        if self.calm:  # and it is not stopped either
-            kept = self.rng.choice(({"mode": "dry-run"}, {"mode": "dry-run"}, {"admin_hold": "a fair"}))
-            self.config = {**self.config, "policy": {**self.config["policy"], **kept}}
-            if "mode" in kept:
-                self._still()
+        if self.calm:
+            self._calms_down()
+        if self.loses:
+            lost = {self.rng.randrange(len(self.machine.keys)): "NVML 15: GPU is lost"}
+            self.machine.cut(self.world.now, Phase(self.rng.uniform(1200.0, 2400.0), 0.002, "lost", unknown=lost))
+            self.loses = False
 
-    def _still(self) -> None:
-        """A day on which nothing happens: no plan passes, or a GPU cannot be read."""
-        lost = {0: "NVML 15: GPU is lost"} if self.rng.random() < 0.4 else {}
+    def _calms_down(self) -> None:
+        """A day on which nothing happens, nor is the machine stopped: no plan passes, a GPU cannot be read, or its owner says so."""
+        why = self.next_of(self.bent.stays_up)
+        kept = {"admin_hold": "a fair"} if why == "a fair" else {"mode": "dry-run"}
+        self.config = {**self.config, "policy": {**self.config["policy"], **kept}}
+        if why == "a fair":
+            return
+        lost = {0: "NVML 15: GPU is lost"} if why == "unreadable" else {}
+        if lost:  # nor does anybody hear whether it could be stopped
+            self.world.after(0.0, lambda: self.troubles.arm("plan", "die", 400, CALM_FOR))
         works = Phase(900.0, 0.97, "job")
         self.machine.cut(
             self.world.now, Phase(300.0, 0.002, "boot"), works, Phase(2 * DAY, 0.002, "idle", unknown=lost)
@@ -375,7 +395,8 @@ class Story:
         fate, rng, gpus = self._fates.pop(), self.rng, len(self.machine.keys)
         self.undisturbed = fate == "left alone" and rng.random() < UNDISTURBED
         looked_at = fate.startswith("looked at")
-        phases = forgotten(rng, given["unused_after"], gpus, given["arm_duration"], looked_at=looked_at)
+        longer = 900.0 if self.bent.brisk else 3600.0
+        phases = forgotten(rng, given["unused_after"], gpus, given["arm_duration"], longer, looked_at=looked_at)
         self.machine.cut(self.world.now, *phases)
         moment = rng.uniform(0.6 if looked_at else 0.2, 0.9) * (given["unused_after"] or 3600.0)
         befalls_it = {
@@ -409,14 +430,14 @@ class Story:
             if self.world.boots != boot:
                 return  # faults planned before a boot are void
             self.world.after(self.rng.expovariate(1 / every), fault)
-            if getattr(self, "host", None) is not None and self.host.alive:
+            if self._may_strike():
                 strike(self, self.rng)
 
         def owner() -> None:
             if self.world.boots != boot:
                 return
             self.world.after(self.rng.expovariate(1 / self.bent.owner_every), owner)
-            if getattr(self, "host", None) is not None and self.host.alive:
+            if self._may_strike():
                 self.edited() if self.rng.random() < 0.3 else self.reload(self.rng)
 
         if self.bent.brisk:
@@ -428,6 +449,10 @@ class Story:
             self.world.after(self.rng.uniform(0.0, 2 * 3600.0), lambda: happens(self, self.rng, "suspend"))
         if not self.timer:
             self.world.after(self.rng.expovariate(1 / self.bent.owner_every), owner)
+
+    def _may_strike(self) -> bool:
+        """Whether there is a guard, and something may go wrong with it now."""
+        return getattr(self, "host", None) is not None and self.host.alive and self.world.now >= self.alone_until
 
     def _asks(self, boot: int) -> None:
         """Somebody asks now and then how it stands, as long as this boot lasts."""
@@ -442,10 +467,22 @@ class Story:
         phase = self.phase
         if phase != self._last_phase:
             self._last_phase = phase
+            if self._is_left_alone(phase):
+                return
             struck = self._entered(phase)
-            lively = phase == "DONE" and not struck and (self.bent.brisk or not self.bent.in_done)
+            lively = phase == "DONE" and not (struck or self.calm) and (self.bent.brisk or not self.bent.in_done)
             if lively and self.rng.random() < ENLIVENED:
                 self._enliven()
+
+    def _is_left_alone(self, phase: str) -> bool:
+        """Whether the machine stays as it is after this end for longer than the guard waits for anything."""
+        share, seconds = LEFT_ALONE.get(phase, (0.0, 0.0))
+        if not self.bent.brisk or self.rng.random() >= share:
+            return False
+        given = self.config["policy"]
+        self.alone_until = self.world.now + seconds + given["kill_duration"] + given["grace"]
+        self.machine.cut(self.world.now, Phase(self.alone_until - self.world.now, 0.002, "left alone"))
+        return True
 
     def _enliven(self) -> None:
         """What comes next on the machine comes soon: a guard that is done has nothing to decide until then."""
@@ -539,10 +576,13 @@ class Story:
         phase = self.machine.phase(self.world.now)
         return any(phase.load_of(gpu) > 0.05 for gpu in range(len(self.machine.keys)))
 
-    def rests(self) -> None:
-        """Nobody works for long enough for all that comes of that."""
-        given, more = self.config["policy"], self.rng.choice((SHORTLY, FOR_HOURS))
-        self.machine.cut(self.world.now, Phase(given["kill_duration"] + given["grace"] + more, 0.002, "idle"))
+    def rests(self, *, worked: bool = False) -> float:
+        """Nobody works for long enough for all that comes of that; ``worked``: before that somebody does, for as long as arms. Seconds of that work."""
+        given, more = self.config["policy"], self.next_of(SHORT_RESTS) if self.bent.brisk else self.rng.choice(RESTS)
+        rest = Phase(given["kill_duration"] + given["grace"] + more, 0.002, "idle")
+        work = 1.2 * (given["arm_duration"] or 0.0) + 120.0 if worked else 0.0
+        self.machine.cut(self.world.now, *([Phase(work, 0.97, "job")] if worked else ()), rest)
+        return work
 
     def stands_still(self, seconds: float) -> None:
         """The guard gets no CPU for a while."""

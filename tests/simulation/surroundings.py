@@ -75,7 +75,7 @@ class Rhythm:
         return lost or {self.rng.randrange(self.gpus): "NVML 15: GPU is lost"}
 
 
-WORKED, DECIDED = frozenset(("job", "session", "burst")), 0.4
+WORKED, DECIDED = frozenset(("job", "session", "burst")), 0.6
 """What is followed, in that share of a brisk life, by a rest that is long enough for all that comes of it."""
 
 BRISK = 0.8
@@ -130,10 +130,10 @@ def varied(rng: random.Random, made: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def forgotten(
-    rng: random.Random, unused: float | None, gpus: int, arms: float | None, *, looked_at: bool
+    rng: random.Random, unused: float | None, gpus: int, arms: float | None, longer: float, *, looked_at: bool
 ) -> tuple[Phase, ...]:
-    """Nobody works on a machine that a timer has started; or somebody looks at it, too short to arm it."""
-    whole = (unused or HOUR) * rng.uniform(0.7, 2.0) + rng.uniform(0.0, HOUR)
+    """Nobody works on a machine that a timer has started; or somebody looks at it, too short to arm it. ``longer``: seconds, at most, that it is left as it is then."""
+    whole = (unused or HOUR) * rng.uniform(0.7, 2.0) + rng.uniform(0.0, longer)
     if not looked_at or not arms or arms < 3 * MINUTE:
         return (Phase(whole, QUIET, "forgotten"),)
     load = [QUIET] * gpus
@@ -280,6 +280,11 @@ STEPS = ("warning", "cancelled", "undo")
 PICKED = (*[()] * 9, ("0",), ("0",), ("0",), ("GPU-00000000",), ("GPU-00000000",), ("0", "7"))
 
 
+def rented(*, tags: bool) -> dict[str, Any]:
+    """What a configuration says of a machine that is a cloud's; ``tags``: these may change settings."""
+    return {"providers": ["simulated=none"], "cloud": {"tag_settings": tags, "spread": 300.0}}
+
+
 def policy(
     rng: random.Random, spent: Spent, *, priced: bool, always: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, Any]:
@@ -293,7 +298,7 @@ def policy(
     if picked and "7" in picked:  # a GPU that is not there: only an action that any GPU decides could overlook that
         kill_action, fallback, together = "command", (), rng.choice(("any", "any", together))
     machine = kill_action not in {"command", "end_process"} or bool(fallback)
-    rented = {"providers": ["simulated=none"], "cloud": {"tag_settings": surely or rng.random() < 0.5, "spread": 300.0}}
+    of_a_cloud = rented(tags=surely or rng.random() < 0.5)
     made = partial(
         effective,
         mode="live" if rng.random() < 0.8 else "dry-run",
@@ -330,4 +335,4 @@ def policy(
     if rng.random() < 0.6:
         made["hooks"] = {"pre_stop": ["save"], "timeout": 20, **{step: ["tell"] for step in STEPS}}
     made["notify"] = {**made["notify"], "local": rng.choice((["wall"], ["wall", "mail"]))}
-    return made | rented if surely or rng.random() < 0.65 else made
+    return made | of_a_cloud if surely or rng.random() < 0.65 else made

@@ -63,7 +63,7 @@ class Tidings:
         """People were told something."""
         judge, at = self._judge, self._judge.at
         self._owed.pop(kind, None)
-        if kind in {"held", "cancelled"}:  # somebody was quicker than the look that sees that it slept
+        if kind in {"held", "cancelled", *BAD}:  # somebody was quicker than the look that sees that it slept
             self._owed.pop("came_back", None)
         self._heard[kind] = at
         if kind in BAD or kind in {"done", "would_act"}:
@@ -80,14 +80,21 @@ class Tidings:
                 judge.breaks(f"what stands in the way is told again after {at - self._reminded:.0f} s")
             self._reminded = at
         elif kind == "hold_ended" and facts.get("hold") != "released":
-            first = min(judge.holds.until.values(), default=-NEVER)
-            if first > at + 1.0 and judge.holds.settled:
-                judge.breaks(f"I8: a hold that lasts {first - at:.0f} s more is said to be over")
+            self._hold_over()
         # what failed may be waiting for its next try, and whoever has just woken up does not know that it slept
         elif kind == "unguarded" and judge.stage not in {"warned", "gone", "unsure"} and not judge.drowsy:
             judge.breaks("the guard of a countdown is missed that does not run")
         elif kind == "done":
             self._done(facts)
+
+    def _hold_over(self) -> None:
+        """That nobody holds the machine any more: no hold lasts that anybody was promised; those of an earlier boot are told one by one."""
+        holds, at = self._judge.holds, self._judge.at
+        first, last = min(holds.until.values(), default=-NEVER), holds.latest
+        if first > at + 1.0 and holds.settled:
+            self._judge.breaks(f"I8: a hold that lasts {first - at:.0f} s more is said to be over")
+        if last > at + 1.0 and holds.settled and holds.certain and at > self._judge.first_tick + 1.0:
+            self._judge.breaks(f"the end of a hold is told, and somebody holds it for {last - at:.0f} s more")
 
     def delivered(self, message: dict[str, Any], *, done: bool) -> None:
         """A message reached somebody, or nobody."""

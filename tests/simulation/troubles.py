@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from costguard.host.files import COMMITMENTS, STATE
 from costguard.testing.simhost import Faults, Phase, SimHost
-from tests.simulation.surroundings import beside_the_unseen, unseen
+from tests.simulation.surroundings import beside_the_unseen, rented, unseen
 
 if TYPE_CHECKING:
     from tests.simulation.bents import Happening
@@ -24,6 +24,12 @@ PATIENCE = 1800.0
 OFTEN_WRONG, LASTING = 10, 4 * 3600.0
 """What goes wrong more often than that has so many seconds for it."""
 
+WISHES = frozenset(("stop by hand",))
+"""Events in which nothing goes wrong: whoever asked is to be obeyed at once."""
+
+AT_REST, AFTER_WORK = 0.35, 0.5
+"""Share of what befalls a brisk life that comes while nobody works, and share of that before which somebody has worked."""
+
 # subject -> what may go wrong with one operation of it
 OPERATIONS = {
     "nvml": (
@@ -36,7 +42,7 @@ OPERATIONS = {
         "die_before", "die_started", "hang_started", "die_after", "hang_after", "garbage_after", "fail", "nothing_happens",
         "refused",
     ),
-    "confirm": ("hang", "die", "garbage"),
+    "confirm": ("hang", "die", "garbage", "ended"),
     "notify": ("hang", "die", "garbage", "fail", "die_after"),
     "persist": ("hang", "die", "garbage", "fail"),
     "configure": ("hang", "die", "garbage", "refuse"),
@@ -118,14 +124,18 @@ class Troubles(Faults):
     def count(self, name: str) -> None:
         """A fault happened in the phase that the guard is in."""
         self.met[self._story.phase, name] += 1
-        self.last = self._story.world.now
+        self.last = self.last if name in WISHES else self._story.world.now
         self._story.note(f"fault: {name} in {self._story.phase}")
 
 
 def strike(story: "Story", rng: random.Random) -> None:
     """Bring about one fault, fitting for the phase, or for what this life is mostly about."""
     if story.bent.often and (story.alone or rng.random() < 0.5):
-        befalls(story, rng, story.next_of(story.bent.often))
+        what = story.next_of(story.bent.often)
+        if story.bent.brisk and rng.random() < AT_REST:
+            _at_rest(story, rng, what)
+        else:
+            befalls(story, rng, what)
         return
     if story.alone:
         return
@@ -151,7 +161,7 @@ def strike(story: "Story", rng: random.Random) -> None:
         happens(story, rng, rng.choice((*names, *OFTEN)))
         return
     subject = rng.choice(subjects)
-    word = rng.choice(OPERATIONS[subject] + (TELLING if subject == "nvml" else ()))
+    word = story.next_of(OPERATIONS[subject] + (TELLING if subject == "nvml" else ()))
     times = 1 if subject in {"go", "kill"} else rng.choice((1, 1, 1, 2, 3, 5))
     if subject == "nvml":
         times = rng.choice((1, 1, 1, 2, 3, 3, 10, 60))
@@ -161,6 +171,14 @@ def strike(story: "Story", rng: random.Random) -> None:
     if subject.endswith("configure"):
         story.reload(rng)
     story.troubles.arm(subject, word, times)
+
+
+def _at_rest(story: "Story", rng: random.Random, what: "Happening") -> None:
+    """It comes somewhere in the window, or in the countdown, of a machine on which nobody works."""
+    given, host = story.config["policy"], story.host
+    worked = story.rests(worked=rng.random() < AFTER_WORK)
+    within = rng.uniform(0.0, given["kill_duration"] + given["grace"])
+    story.world.after(worked + within, lambda: befalls(story, rng, what) if host.alive else None)
 
 
 def befalls(story: "Story", rng: random.Random, what: "Happening") -> None:
@@ -254,6 +272,12 @@ def _reboot(story: "Story", rng: random.Random) -> None:
     story.world.after(0.5, story.world.power_off)
 
 
+def _lost_over_a_boot(story: "Story", rng: random.Random) -> None:
+    """The machine goes off, and from its next boot on a GPU cannot be read."""
+    story.loses = True
+    _reboot(story, rng)
+
+
 def _held_often(story: "Story", rng: random.Random) -> None:
     """One user holds over and over, and ends holds early; root holds too. Perhaps nobody works meanwhile."""
     host, at = story.host, 0.0
@@ -267,7 +291,7 @@ def _held_often(story: "Story", rng: random.Random) -> None:
 
     for _ in range(rng.randint(4, 9)):
         story.world.after(at, ask)
-        at += rng.uniform(60.0, 1200.0)
+        at += rng.uniform(60.0, 500.0 if story.bent.brisk else 1200.0)
 
 
 def _presumes(story: "Story", rng: random.Random) -> None:
@@ -308,6 +332,13 @@ def _held_over(story: "Story", rng: random.Random) -> None:
     story.world.after(rng.uniform(5.0, 120.0), story.world.power_off)
 
 
+def _held_over_a_wrong_date(story: "Story", rng: random.Random) -> None:
+    """A hold of an hour; the machine goes off for a moment, and comes back with a wrong date."""
+    story.ask({"command": "hold", "seconds": 3600, "reason": "a run"}, "hold", 3600.0, uid=0)
+    story.off_for, story.misdated = rng.uniform(20.0, 300.0), True
+    story.world.after(rng.uniform(60.0, 120.0), story.world.power_off)
+
+
 def _moved_over(story: "Story", rng: random.Random) -> None:
     """Somebody moves the deadline, and soon after the machine goes off."""
     story.extend(rng)
@@ -316,9 +347,12 @@ def _moved_over(story: "Story", rng: random.Random) -> None:
 
 
 def _stop(story: "Story", rng: random.Random) -> None:
-    """Root wants the machine to stop; now and then the guard dies meanwhile."""
+    """Root wants the machine to stop, perhaps twice; now and then the guard dies meanwhile."""
     story.stop()
     host = story.host
+    if rng.random() < 0.2:
+        story.world.after(rng.uniform(0.5, 60.0), lambda: story.stop() if host.alive else None)
+        return
     if rng.random() < 0.5:  # a request follows within seconds
         story.world.after(rng.uniform(0.5, rng.choice((6.0, 60.0))), lambda: setattr(host, "doom", 1))
 
@@ -360,17 +394,15 @@ SETTINGS = tuple(
 
 def _tagged_for(story: "Story", rng: random.Random, seconds: float) -> None:
     until = datetime.fromtimestamp(story.world.instant().wall + seconds, UTC).isoformat()
-    asks = rng.choice(
-        (("costguard", "off"), ("costguard-hold", until), story.next_of(SETTINGS), story.next_of(SETTINGS))
-    )
-    story.world.tags = dict([asks])
+    asks = story.next_of((*[("costguard", "off"), ("costguard-hold", "")] * 3, *SETTINGS))
+    story.world.tags = {asks[0]: asks[1] or until}
     story.world.after(seconds, story.world.tags.clear)
 
 
 def _announcement(story: "Story", rng: random.Random) -> None:
     """The cloud announces something that does not come true."""
     wall, story.announcements = story.world.instant().wall, story.announcements + 1
-    kind = rng.choice(("stop", "terminate", "reboot", "freeze", "rebalance"))
+    kind = story.next_of(("stop", "terminate", "reboot", "freeze", "rebalance", "hibernate"))
     at = rng.choice((None, wall + rng.uniform(30.0, 1200.0), wall + 10 * 86400.0))
     story.world.notices = [(f"n{story.announcements}", kind, at, "maintenance")]
     story.world.after(rng.uniform(30.0, 3600.0), story.world.notices.clear)
@@ -382,7 +414,7 @@ OFTEN = (
 )  # fmt: skip
 """Events that come twice as often."""
 
-EVENTS: dict[str, Callable[["Story", random.Random], None]] = {
+EVENTS: dict[str, Callable[["Story", random.Random], object]] = {
     "wall jump": _jump,
     "unsynced": _unsynced,
     "stall": _stall,
@@ -425,7 +457,7 @@ def _stopped_between(story: "Story", rng: random.Random) -> None:
     def again(what: Callable[[], None]) -> Callable[[], None]:
         return lambda: what() if host.alive else None
 
-    story.ask({"command": "hold", "seconds": 3600, "reason": "a run"}, "hold", 3600.0, uid=USER)
+    story.ask({"command": "hold", "seconds": 1200, "reason": "a run"}, "hold", 1200.0, uid=USER)
     story.world.after(60.0, again(story.stop))
     short = {"command": "hold", "seconds": 600, "reason": "a run"}
     story.world.after(60.0 + rng.uniform(1.0, 50.0), again(lambda: story.ask(short, "hold", 600.0, uid=USER)))
@@ -452,6 +484,39 @@ def _lost_at_work(story: "Story", rng: random.Random) -> None:
         story.world.now,
         Phase(rng.uniform(5.0, 60.0) * 60.0, load, "job"),
         Phase(given["kill_duration"] * rng.uniform(0.3, 1.5), load, "lost", unknown={gpu: "NVML 15: GPU is lost"}),
+    )
+
+
+def _lost_at_rest(story: "Story", rng: random.Random) -> None:
+    """All GPUs work, and then none; one of them cannot be read meanwhile, for longer than a decision takes."""
+    given, gpus = story.config["policy"], len(story.machine.keys)
+    job = (given["arm_duration"] or 120.0) * 1.3 + 180.0
+    long = 1.3 * given["kill_duration"] + given["grace"] + 300.0
+    lost = {rng.randrange(gpus): "NVML 15: GPU is lost"}
+    story.machine.cut(story.world.now, Phase(job, 0.97, "job"), Phase(long, 0.002, "lost", unknown=lost))
+
+
+def _bursts(story: "Story", rng: random.Random) -> None:
+    """After work bursts close to each other, or far apart within a window: together a little more, or less, than it tolerates; and no more."""
+    given = story.config["policy"]
+    window, tolerated = given["kill_duration"], max(50.0, given["window_share"] * given["kill_duration"])
+    work, apart = tolerated * story.next_of((0.8, 1.3, 1.5)), story.next_of((0.15, 0.4, 0.55, 0.7))
+    job, count = (given["arm_duration"] or 120.0) * 1.3 + 180.0, 2 if apart > 0.5 else rng.randint(2, 3)
+    burst, rest = work / count, max(20.0, apart * window)
+    bursts = [phase for _ in range(count) for phase in (Phase(rest, 0.002, "idle"), Phase(burst, 0.97, "burst"))]
+    story.machine.cut(story.world.now, Phase(job, 0.97, "job"), *bursts, Phase(1.5 * window + 900.0, 0.002, "idle"))
+
+
+def _signs_alone(story: "Story", rng: random.Random) -> None:
+    """After work nothing but signs of it shows for longer than any window, and then nothing."""
+    given = story.config["policy"]
+    longest = max(given["kill_duration"], given["unused_after"] or 0.0 if rng.random() < 0.2 else 0.0)
+    job, long = (given["arm_duration"] or 120.0) * 1.3 + 180.0, 1.2 * longest + 8 * given["interval"] + 300.0
+    story.machine.cut(
+        story.world.now,
+        *([Phase(job, 0.97, "job")] if rng.random() < 0.8 else ()),
+        Phase(long, 0.002, "copying", signs=("12 GB/s over PCIe",)),
+        Phase(given["kill_duration"] + given["grace"] + 600.0, 0.002, "idle"),
     )
 
 
@@ -490,6 +555,43 @@ def _readers_die_at_rest(story: "Story", rng: random.Random) -> None:
     story.rests()
     within = story.config["policy"]["kill_duration"] * rng.uniform(0.2, 0.8)
     story.world.after(within, lambda: story.troubles.arm("nvml", "die", rng.randint(4, 7)))
+
+
+def _cannot_be_killed(story: "Story", rng: random.Random) -> None:
+    """One reader after the other hangs in the driver, and outlives its end."""
+    story.troubles.arm("nvml", "hang", 12)
+    story.troubles.arm("kill", "unreaped", 12)
+
+
+ANSWERS = (
+    "impossible",
+    "wrong_seq",
+    "nonsense",
+    "missing",
+    "partial",
+    "blind",
+    "late",
+    "slow",
+    "empty",
+    "garbage",
+    "flood",
+)
+"""What may be wrong with an answer of a reader."""
+
+
+def _wrong_answers(story: "Story", rng: random.Random) -> None:
+    """Answers go wrong while nobody works, or while somebody does: one, some, or for longer than the next one can look back."""
+    given, at_work = story.config["policy"], rng.random() < 0.3
+    long = int(240.0 // given["interval"]) + 2
+    word, times = story.next_of(ANSWERS), story.next_of((1, 3, long))
+    if at_work:
+        span = (times + 2) * given["interval"] + 300.0
+        story.machine.cut(story.world.now, Phase(span, 0.97, "job"))
+        story.troubles.arm("nvml", word, times)
+        return
+    host, begin = story.host, story.rests(worked=rng.random() < AFTER_WORK)
+    within = begin + rng.uniform(0.1, 1.0) * given["kill_duration"] + rng.choice((0.0, 0.5)) * given["grace"]
+    story.world.after(within, lambda: story.troubles.arm("nvml", word, times) if host.alive else None)
 
 
 def _beside_the_unseen(story: "Story", rng: random.Random) -> None:
@@ -533,6 +635,20 @@ def _shown_as_ended(story: "Story", rng: random.Random) -> None:
     story.troubles.arm("confirm", "ended", times, LASTING)
 
 
+def _forgotten_at_rest(story: "Story", rng: random.Random) -> None:
+    """The state of this boot is lost, and nobody works from then on."""
+    _absent(story, rng)
+    story.rests()
+
+
+def _one_holds_longer(story: "Story", rng: random.Random) -> None:
+    """Two people hold while nobody works, one for longer than the other; both holds end by themselves."""
+    story.rests(worked=rng.random() < AFTER_WORK)
+    times = [rng.uniform(200.0, 500.0), rng.uniform(700.0, 1200.0)]
+    for uid, seconds in zip(rng.sample((0, USER), 2), times, strict=True):
+        story.ask({"command": "hold", "seconds": int(seconds), "reason": "a run"}, "hold", float(int(seconds)), uid=uid)
+
+
 def _held_and_released(story: "Story", rng: random.Random) -> None:
     """Nobody works; one user holds, and ends the hold soon, again and again: that uses up hardly anything."""
     host, at = story.host, 0.0
@@ -574,19 +690,32 @@ def _away(story: "Story", rng: random.Random) -> None:
 
 def _held_without_end(story: "Story", rng: random.Random) -> None:
     """Nobody works for hours, and one user holds the machine over and over."""
-    hours, host = rng.uniform(4.0, 8.0), story.host
+    hours, host = rng.uniform(1.0, 2.0) if story.bent.brisk else rng.uniform(4.0, 8.0), story.host
     story.machine.cut(story.world.now, Phase(hours * 3600.0, 0.002, "idle"))
     at = 0.0
     while at < hours * 3600.0:
         story.world.after(at, lambda: story.hold(rng, USER) if host.alive else None)
-        at += rng.uniform(900.0, 2400.0)
+        at += rng.uniform(300.0, 900.0) if story.bent.brisk else rng.uniform(900.0, 2400.0)
+
+
+def _announced_in_a_trial(story: "Story", rng: random.Random) -> None:
+    """Somebody tries the guard out, with a program that saves work; the cloud announces that it takes the machine."""
+    host, made = story.host, story.config if story.config["providers"] else story.config | rented(tags=False)
+    trial = {"policy": {**made["policy"], "mode": "dry-run"}, "hooks": {"pre_stop": ["save"], "timeout": 20}}
+    story.world.configuration = made | trial
+    host.signal("HUP")
+    story.world.after(rng.uniform(420.0, 900.0), lambda: _announcement(story, rng) if host.alive else None)
+
+
+INTERRUPTIONS = ("reboot", "freeze")
+"""Kinds of announcements after which the machine is still on."""
 
 
 def _two_announcements(story: "Story", rng: random.Random) -> None:
     """Nobody works, and the cloud announces one thing for now, and another one for later."""
     wall, story.announcements = story.world.instant().wall, story.announcements + 2
     story.world.notices = [
-        (f"n{story.announcements - 1}", "reboot", wall + rng.uniform(30.0, 120.0), "maintenance"),
+        (f"n{story.announcements - 1}", story.next_of(INTERRUPTIONS), wall + rng.uniform(30.0, 120.0), "maintenance"),
         (f"n{story.announcements}", "stop", wall + rng.uniform(700.0, 890.0), "maintenance"),
     ]
     story.world.after(rng.uniform(150.0, 900.0), story.world.notices.clear)
@@ -596,7 +725,7 @@ def _two_announcements(story: "Story", rng: random.Random) -> None:
 def _nearer(story: "Story", rng: random.Random) -> None:
     """The cloud announces something, and then that it comes sooner."""
     wall, story.announcements = story.world.instant().wall, story.announcements + 1
-    name, kind = f"n{story.announcements}", rng.choice(("stop", "terminate", "reboot"))
+    name, kind = f"n{story.announcements}", story.next_of(("stop", "terminate", "reboot", "freeze", "hibernate"))
     later = wall + rng.uniform(600.0, 880.0)
     story.world.notices = [(name, kind, later, "maintenance")]
 
@@ -608,6 +737,37 @@ def _nearer(story: "Story", rng: random.Random) -> None:
     story.world.after(rng.uniform(300.0, 1200.0), story.world.notices.clear)
 
 
+def _moved_and_back(story: "Story", rng: random.Random) -> None:
+    """Somebody moves the deadline, and takes that back before it has come."""
+    uid, host = rng.choice((0, USER)), story.host
+    story.extend(rng, uid)
+    story.world.after(rng.uniform(30.0, 500.0), lambda: story.release(uid) if host.alive else None)
+
+
+def _next_refused(story: "Story", rng: random.Random) -> None:
+    """The first action of the list fails for certain as often as it is tried; of the next one the right is missing."""
+    host = story.host
+    story.troubles.arm("go", "fail", 4, LASTING)
+    story.rests()
+    given = story.config["policy"]
+    within = given["grace"] + rng.uniform(100.0, 260.0)
+    story.world.after(within, lambda: story.troubles.arm("prepare", "refuse", 1) if host.alive else None)
+
+
+def _replaced(story: "Story", rng: random.Random) -> None:
+    """Root takes the guard off the driver for some minutes; whichever guard is there then is told to use it again."""
+    story.ask({"command": "detach"}, uid=0)
+    story.judge.replaced()
+
+    def attach() -> None:
+        if story.host.alive:
+            story.ask({"command": "attach"}, uid=0)
+
+    at = rng.uniform(60.0, 300.0)
+    for again in (0.0, 60.0, 120.0, 240.0, 360.0, 480.0):  # the guard may be killed before it has heard that
+        story.world.after(at + again, attach)
+
+
 def _stop_and_reload(story: "Story", rng: random.Random) -> None:
     """Root wants the machine to stop, and the configuration is read again before it does."""
     story.stop()
@@ -616,9 +776,22 @@ def _stop_and_reload(story: "Story", rng: random.Random) -> None:
     story.world.after(rng.uniform(0.5, 60.0), lambda: story.reload(rng, small=small) if host.alive else None)
 
 
-RARELY: dict[str, Callable[["Story", random.Random], None]] = {
+RARELY: dict[str, Callable[["Story", random.Random], object]] = {
     "a burst over a stall": _burst_over_a_stall,
     "lost at work": _lost_at_work,
+    "lost at rest": _lost_at_rest,
+    "lost over a boot": _lost_over_a_boot,
+    "bursts": _bursts,
+    "signs alone": _signs_alone,
+    "the deadline moved, and back": _moved_and_back,
+    "the next one is refused": _next_refused,
+    "the driver is replaced": _replaced,
+    "wrong answers": _wrong_answers,
+    "readers that cannot be killed": _cannot_be_killed,
+    "an announcement in a trial": _announced_in_a_trial,
+    "the state is lost, and nobody works": _forgotten_at_rest,
+    "one holds longer": _one_holds_longer,
+    "held over a wrong date": _held_over_a_wrong_date,
     "a small change": lambda story, rng: story.reload(rng, small=True),
     "a stop between two holds": _stopped_between,
     "nobody works": lambda story, _: story.rests(),
@@ -643,3 +816,24 @@ RARELY: dict[str, Callable[["Story", random.Random], None]] = {
     "release by root": lambda story, _: story.release(0),
 }
 """Events of some lives alone."""
+
+OFTENER_WRONG: dict[str, tuple[int, ...]] = {
+    "nvml": (1, 4),
+    "cloud": (3,),
+    "notify": (2,),
+    "persist": (2,),
+    "plan": (1, 9),
+}
+"""How often in a row an operation goes wrong; any other one once."""
+
+EVERYTHING: tuple["Happening", ...] = (
+    *(
+        (subject, word, times)
+        for subject, words in OPERATIONS.items()
+        for word in words
+        for times in OFTENER_WRONG.get(subject, (1,))
+    ),
+    *EVENTS,
+    *RARELY,
+)
+"""All that can befall a life."""
