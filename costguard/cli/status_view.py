@@ -10,10 +10,10 @@ from rich.text import Text
 
 from costguard.cli import idle_cost
 from costguard.cli.render import COLOURS, bar, clean, moment, percent, sentence
-from costguard.engine.narrate import below, unreached
+from costguard.engine.narrate import awaited, below, countdown_end, unreached
 from costguard.engine.policy import Policy
 from costguard.engine.reasons import OWN_REASONS, REASONS, Reason
-from costguard.engine.rules import rules_of
+from costguard.engine.rules import reached, rules_of
 from costguard.engine.wording import WORDINGS, ActionWording, wording_of
 from costguard.engine.words import duration, hanging
 from costguard.engine.words import percent as share
@@ -23,7 +23,7 @@ from costguard.plans import VERDICT_WORDS
 
 Report = Mapping[str, Any]
 
-TITLES = {reason.name: reason.title for reason in REASONS}
+ROWS = {reason.name: reason for reason in REASONS}
 REFUSALS = {"refuse", "another"}
 GOOD, BAD = "green", "red"
 
@@ -222,12 +222,26 @@ def keeps_up(report: Report) -> list[str]:
 def _vetoes(report: Report) -> Iterator[str]:
     """What readers object: what a sense sees as a sentence, with how long ago and what would end it."""
     seen = {(sense["name"], f"{one['who']} {one['what']}"): one["words"] for sense, one in _active(report)}
-    for veto in report["vetoes"]:
+    vetoes = _counting(report)
+    for veto in vetoes:
         words = seen.get((veto["source"], veto["reason"])) or f"{veto['source']}: {veto['reason']}"
         blocks = "; it blocks every stop" if veto.get("hatch") and (veto["source"], veto["reason"]) in seen else ""
         yield clean(words + (", and unknown is never idle" if veto.get("unknown") else blocks))
-    if report.get("kept_since") is not None:
+    kept = report.get("kept_since") is not None and report["phase"] == "WATCHING"
+    if kept and any(_of_sense(veto, report) for veto in vetoes):
         yield f"without that, its warning would have come {duration(report['time'] - report['kept_since'])} ago"
+
+
+def _counting(report: Report) -> list[Report]:
+    """The vetoes that keep it up: not what senses see, once they have kept it up for as long as the owner wants at most."""
+    since, most = report.get("kept_since"), _policy(report).kept_at_most
+    over = since is not None and most is not None and reached(report["time"], since + most)
+    return [veto for veto in report["vetoes"] if not over or veto.get("hatch") or not _of_sense(veto, report)]
+
+
+def _of_sense(veto: Report, report: Report) -> bool:
+    """Whether a sense objects, and not the owner by a tag or at boot."""
+    return any(sense["name"] == veto["source"] for sense in report["agent"].get("senses", ()))
 
 
 def _active(report: Report) -> Iterator[tuple[Report, Report]]:
@@ -285,12 +299,15 @@ def would_stop(report: Report) -> list[str]:
     if report["phase"] in {"DONE", "FAILED"} or (incident and report["phase"] != "WARNING"):
         return [f"{action}: see above"]
     if incident:
-        title = TITLES.get(incident["reason"], clean(incident["reason"]))
+        reason = ROWS.get(incident["reason"])
+        title = reason.title if reason else clean(incident["reason"])
         if incident["due"] is None:
             return [
                 f"{action}, {duration(_policy(report).grace)} after the warning; reason: {title}; {_warning(report)}"
             ]
-        when = f"at {moment(incident['due'], now)}" if incident["due"] > now else "as soon as it is ready"
+        unseen = [clean(veto["source"]) for veto in _counting(report) if veto.get("unknown")]
+        sight = awaited(reason, unseen, dark=report["unknown_since"] is not None) if reason else ""
+        when = countdown_end(incident["due"] - now, f"at {moment(incident['due'], now)}", sight)
         return [f"{action} {when}, reason: {title}{_told(incident)}"]
     lines = [f"{action} cannot be carried out now (see Plans)"] if _refused(report) else []
     coming = [
@@ -311,9 +328,12 @@ def _coming(reason: Reason, at: float, report: Report) -> str:
     """When one reason would warn people, and what would prevent that."""
     policy, now = _policy(report), report["time"]
     held = max([hold["until"] or 0.0 for hold in report["holds"]], default=0.0)
-    when = "as soon as nothing else keeps it up" if at < now else f"at {moment(at, now)}"
-    if max(at, now) < held:
-        when = f"when the hold ends, at {moment(held, now)}"
+    soonest, free = max(at, held), "as soon as nothing else keeps it up"
+    when = f"when the hold ends, at {moment(held, now)}" if at < held else f"at {moment(at, now)}"
+    if soonest <= now:
+        when = free
+    elif any(veto.get("hatch") or reason.heeds_vetoes for veto in _counting(report)):
+        when = f"{free}, at {moment(soonest, now)} at the earliest"
     if not reason.by_date:
         unless = ", unless work is seen before"
     else:

@@ -6,7 +6,7 @@ from costguard.engine import deadline, obstacles
 from costguard.engine.deadline import Situation
 from costguard.engine.idleness import weak_sign_alone
 from costguard.engine.pre_stop_hook import hook_works
-from costguard.engine.reasons import DEADLINE, OWN_REASONS, earliest, reason_of, veto_words
+from costguard.engine.reasons import DEADLINE, OWN_REASONS, Reason, earliest, reason_of, veto_words
 from costguard.engine.rules import Rules
 from costguard.engine.standstill import unmatched_names
 from costguard.engine.state import ACTING, CONFIRMING, DONE, FAILED, OPEN, WARNING, Incident, State
@@ -167,9 +167,11 @@ class Sentence:
         due = any(r.heeds_vetoes and r.applies(rules.policy) and r.at(situation) <= state.at for r in OWN_REASONS)
         if not vetoes or not due:
             return ""
-        if vetoes[0].unknown:
-            return f"kept up until {vetoes[0].source} can be seen"
-        return f"kept up until {vetoes[0].lets_go}" if vetoes[0].lets_go else "kept up"
+        ends = f"{vetoes[0].source} can be seen" if vetoes[0].unknown else vetoes[0].lets_go
+        dated = earliest(DEADLINE, situation) if DEADLINE.applies(rules.policy) else NEVER
+        date = f"{self._at(dated)} ({DEADLINE.outlook(rules.policy)})" if dated != NEVER else ""
+        until = " or ".join(filter(None, (ends, date)))
+        return f"kept up until {until}" if until else "kept up"
 
     def _after_failure(self) -> str:
         core = self._state.core
@@ -196,9 +198,9 @@ class Sentence:
         if left <= 0 and incident.attempt.failures:
             unless = "" if stops_work else " unless work is seen"
             return f"{action} failed{_in_brackets(_brief(incident.detail))} and will be retried{unless}"
-        when = f"in {duration(left)}, at {self._at(due)}" if left > 0 else "as soon as it is ready"
-        if core.signals.unknown_since is not None and not reason_of(incident).by_date:
-            when = "once every GPU can be read" if left <= 0 else f"{when}, if every GPU can be read by then"
+        unseen = [veto.source for veto in obstacles.heeded(self._state, rules) if veto.unknown]
+        sight = awaited(reason_of(incident), unseen, dark=core.signals.unknown_since is not None)
+        when = countdown_end(left, f"in {duration(left)}, at {self._at(due)}", sight)
         nobody = (
             f"; {unreached(incident.announcement.attempts, incident.announcement.reached)}"
             if incident.announcement.exhausted
@@ -231,7 +233,7 @@ class Sentence:
                 return f"{words} {duration(deadline.work_over_seconds(rules))}, {action} {_later(rules, 'later')}"
         if kept := self._kept_until(situation):
             return f"{kept}, then {would}warning and {action} {_later(rules, 'later')}"
-        at, why = min((at, reason.outlook(policy)) for at, reason in times)
+        at, reason = min(times, key=lambda one: one[0])  # of several at once, the one that takes precedence
         at = max(at, obstacles.may_warn_at(core, rules))
         if at == NEVER:
             if weak_sign_alone(core) is not None:
@@ -251,8 +253,10 @@ class Sentence:
                 f"waiting for load above {share} for {duration(policy.arm_duration or 0.0)}; until then {wording.none}"
             )
         later, end = _later(rules, "later"), _end(rules, "work is seen")
-        soon = f"at {self._at(at)}" if at > state.at else "now"
-        unless = "" if why == DEADLINE.outlook(policy) and policy.stop_busy else f", unless {end}"
+        soon, why = f"at {self._at(at)}" if at > state.at else "now", reason.outlook(policy)
+        if reason.heeds_vetoes and obstacles.heeded(state, rules):  # nobody knows how long they last
+            soon, why = f"{soon} at the earliest", f"{why}, and nothing else keeps it up"
+        unless = "" if reason.by_date and policy.stop_busy else f", unless {end}"
         return f"{would}warning {soon} ({why}), {action} {later}{unless}"
 
 
@@ -278,6 +282,20 @@ def _brief(detail: str) -> str:
         return detail
     half = DETAIL_CHARACTERS // 2
     return f"{detail[:half].rstrip()} … {detail[-half:].lstrip()}"
+
+
+def awaited(reason: Reason, unseen: Sequence[str], *, dark: bool) -> str:
+    """What must be seen before this reason may act: GPUs, where some are ``dark``, and what these senses cannot see; else empty."""
+    gpus = ["every GPU can be read"] if dark and reason.needs_quiet else []
+    senses = [f"{_some(list(dict.fromkeys(unseen)))} can be seen"] if unseen and reason.heeds_vetoes else []
+    return " and ".join(gpus + senses)
+
+
+def countdown_end(left: float, when: str, sight: str) -> str:
+    """When the action of a countdown comes that has so many seconds left; ``sight`` is what `awaited` says."""
+    if left > 0:
+        return f"{when}, if {sight} by then" if sight else when
+    return f"once {sight}" if sight else "as soon as it is ready"
 
 
 def unreached(tries: int, only: str = "") -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from costguard.engine import Device, Devices, Known, Policy, Veto
+from costguard.engine import Device, Devices, Known, Policy, Reading, Veto
 from costguard.engine.effects import Go, Prepare
 from costguard.engine.narrate import DETAIL_CHARACTERS, _brief
 from costguard.engine.wording import start_after
@@ -130,6 +130,8 @@ def until_dark(world: World) -> World:
 
 
 NEAR = Veto("host", "bob types at pts/3")
+TYPED = Veto("terminals", "ann on pts/3 typed", sense=True, lets_go="30 min without input")
+BLIND = Veto("probe", "cannot be seen: exit code 3", sense=True, unknown=True)
 HATCH = Veto("tag", "costguard-hold is set", hatch=True)
 DUE = BASE._replace(lifetime=1000.0)
 MERCILESS = DUE._replace(stop_busy=True)
@@ -159,6 +161,12 @@ STORIES: dict[str, Callable[[], World]] = {
         after(100.0, *[QUIET] * 9, policy=IDLE._replace(gpu_devices=("77", "78"))), 9
     ),
     "a veto": lambda: after(100.0, QUIET, policy=IDLE, vetoes=(NEAR,)),
+    "a veto, and a deadline before": lambda: after(100.0, QUIET, policy=IDLE._replace(lifetime=200.0), vetoes=(NEAR,)),
+    "a sense": lambda: after(100.0, QUIET, policy=IDLE._replace(mode="dry-run"), vetoes=(TYPED, BLIND)),
+    "a sense, and a deadline after": lambda: after(
+        330.0, QUIET, policy=IDLE._replace(lifetime=1000.0), vetoes=(TYPED,)
+    ),
+    "a veto, and a deadline after": lambda: after(330.0, QUIET, policy=IDLE._replace(lifetime=1000.0), vetoes=(NEAR,)),
     "an escape hatch": lambda: after(100.0, QUIET, policy=IDLE, vetoes=(HATCH, NEAR)),
     "the administrator": lambda: after(100.0, QUIET, policy=IDLE._replace(admin_hold="exam week")),
     "held": lambda: held(after(100.0, QUIET, policy=IDLE), "ann", "bob"),
@@ -270,7 +278,11 @@ SENTENCES = {
     "a weak sign alone": "ARMED: 0000:00:00.0 shows only a weak sign of work, and no load; it may be hidden work, so no stop; stop needs 5m without it.",
     "a name that fits none": "ARMED: no GPU matches 9 in gpu_devices; there is 0; no stop until every name in gpu_devices matches a GPU.",
     "names that fit none of many": "ARMED: no GPU matches 77 or 78 in gpu_devices; there are 0, 1, … 8; no stop until every name in gpu_devices matches a GPU.",
-    "a veto": "ARMED: host: bob types at pts/3; warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
+    "a veto": "ARMED: host: bob types at pts/3; warning at 22:18 UTC at the earliest (idle for 5m, and nothing else keeps it up), stop 1m later, unless work is seen.",
+    "a veto, and a deadline before": "ARMED: host: bob types at pts/3; warning at 22:16 UTC (the deadline), stop 1m later, unless work is seen.",
+    "a sense": "ARMED: ann on pts/3 typed (and 1 more); DRY RUN: warning at 22:18 UTC at the earliest (idle for 5m, and nothing else keeps it up), stop 1m later, unless work is seen.",
+    "a sense, and a deadline after": "ARMED: ann on pts/3 typed; kept up until 30 min without input or 22:30 UTC (the deadline), then warning and stop 1m later.",
+    "a veto, and a deadline after": "ARMED: host: bob types at pts/3; kept up until 22:30 UTC (the deadline), then warning and stop 1m later.",
     "an escape hatch": "HELD: host: bob types at pts/3; tag: costguard-hold is set.",
     "the administrator": "HELD: the GPU quiet for 1m 40s; the administrator holds it: exam week.",
     "held": "HELD: the GPU quiet for 1m 50s; held by bob and 1 other until 00:15 UTC.",
@@ -278,7 +290,7 @@ SENTENCES = {
     "a deadline ahead": "ARMED: 0000:00:00.0 is busy; warning at 22:30 UTC (the deadline), stop 1m later, unless work is seen.",
     "a deadline has passed": "ARMED: 0000:00:00.0 is busy; the deadline has passed; warning once no work was seen for 5m, stop 1m later.",
     "a deadline, dry run": "ARMED: 0000:00:00.0 is busy; the deadline has passed; DRY RUN: warning once no work was seen for 5m, stop 1m later.",
-    "a deadline and rest": "ARMED: the GPU quiet for 1m 40s; warning at 22:38 UTC (idle for 5m), stop 1m later, unless work is seen.",
+    "a deadline and rest": "ARMED: the GPU quiet for 1m 40s; warning at 22:38 UTC (the deadline), stop 1m later, unless work is seen.",
     "being warned": "WARNING: the GPU quiet for 5m; the warning is being sent; stop 1m after that.",
     "nobody got it yet": "WARNING: the GPU quiet for 5m 10s; the warning has reached nobody yet (try 1 of 3); stop 1m after that.",
     "nobody got it": "WARNING: the GPU quiet for 6m; stop in 50s, at 22:20 UTC, unless work returns or somebody runs `costguard hold 2h`; the warning reached nobody in 3 tries; the countdown goes on anyway.",
@@ -293,7 +305,7 @@ SENTENCES = {
     "counting down, over after a failure": "WARNING: the GPU quiet for 6m; stop failed and will be retried unless work is seen.",
     "counting down, over and not ready": "WARNING: the GPU quiet for 6m; stop as soon as it is ready, unless work returns or somebody runs `costguard hold 2h`.",
     "nobody got it yet, and it is sent again": "WARNING: the GPU quiet for 5m 20s; the warning has reached nobody yet (try 2 of 3); stop 1m after that.",
-    "two vetoes": "ARMED: host: bob types at pts/3; warning at 22:18 UTC (idle for 5m), stop 1m later, unless work is seen.",
+    "two vetoes": "ARMED: host: bob types at pts/3; warning at 22:18 UTC at the earliest (idle for 5m, and nothing else keeps it up), stop 1m later, unless work is seen.",
     "a name that fits none of eight": "ARMED: no GPU matches 77 in gpu_devices; there are 0, 1, 2, 3, 4, 5, 6, 7; no stop until every name in gpu_devices matches a GPU.",
     "a deadline passes": "ARMED: 0000:00:00.0 is busy; the deadline has passed; warning once no work was seen for 5m, stop 1m later.",
     "counting down, at once": "WARNING: the GPU quiet for 6m 10s; stop as soon as it is ready.",
@@ -401,6 +413,38 @@ def test_a_countdown_promises_nothing_that_unknown_forbids() -> None:
     world.run(60.0, DARK)
     assert world.phase() == "WARNING"
     assert "if every GPU can be read by then" in sentence(world)
+
+
+@pytest.mark.parametrize(
+    ("left", "readings", "vetoes", "words"),
+    [
+        (0.0, QUIET, (BLIND,), "; stop once probe can be seen, unless work returns or"),
+        (0.0, QUIET, (BLIND, BLIND, BLIND._replace(source="ssh")), "; stop once probe and ssh can be seen, unless"),
+        (0.0, DARK, (BLIND,), "; stop once every GPU can be read and probe can be seen, unless work returns or"),
+        (0.0, DARK, (), "; stop once every GPU can be read, unless work returns or"),
+        (5.0, QUIET, (BLIND,), "; stop in 5s, at 22:19 UTC, if probe can be seen by then, unless work returns or"),
+    ],
+)
+def test_a_countdown_names_what_must_be_seen_first(
+    left: float, readings: Reading, vetoes: tuple[Veto, ...], words: str
+) -> None:
+    """A sense without which nothing acts blocks the action as a GPU does: it waits for more than to be ready."""
+    world = last_second(10.0)
+    world.vetoes = vetoes
+    world.tick(readings, dt=10.0 - left)
+    assert world.phase() == "WARNING"
+    assert words in sentence(world)
+
+
+def test_a_countdown_of_what_cannot_be_read_does_not_wait_for_that() -> None:
+    """The owner wants it stopped because no GPU can be read."""
+    policy = BASE._replace(unknown_stop_after=600.0, unused_after=None)
+    world = World(policy, 1, checked=False)
+    world.quiet_host = True
+    while world.phase() != "WARNING":
+        world.tick(DARK)
+    world.run(20.0, DARK)
+    assert "by then" not in sentence(world)
 
 
 def test_a_lease_that_does_not_count_is_not_promised() -> None:

@@ -421,6 +421,53 @@ def test_who_keeps_it_up_is_named_with_what_would_end_it() -> None:
     assert "jupyter: cannot see everything: it answers 403" in text
 
 
+def test_what_no_longer_keeps_it_up_is_not_said_to() -> None:
+    """Its warning is out, or the owner's limit for what senses see is over; the sense is still shown."""
+    senses = [{"name": "terminals", "required": True, "hatch": False, "unknown": "", "seen": "", "active": [ANN]}]
+    ann = {"source": "terminals", "reason": "ann on pts/3 typed", "hatch": False, "lets_go": "30 min without input"}
+    blind = {"source": "terminals", "reason": "cannot be seen", "hatch": False, "unknown": True}
+    agent, kept = {**report()["agent"], "senses": senses}, NOW - 3600.0
+    warned = {"phase": "WARNING", "state": "WARNING", "incident": incident()}
+    policy = Policy(mode="live", kill_action="stop", kept_at_most=3600.0)._asdict()
+    for changes in ({**warned}, {"policy": policy, "vetoes": [ann]}, {**warned, "policy": policy, "vetoes": [ann]}):
+        text = shown(agent=agent, kept_since=kept, **changes)
+        assert "Keeps it up    nothing: every GPU is quiet\n" in text
+        assert "without that" not in text
+        assert "terminals: ann on pts/3 typed" in text
+    assert "without that" not in shown(agent=agent, kept_since=kept, vetoes=[blind], **warned)
+    tag = {"source": "instance tag", "reason": "costguard = off", "hatch": True}
+    assert "Keeps it up    instance tag: costguard = off\n" in shown(agent=agent, kept_since=kept, vetoes=[ann, tag], policy=policy)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("due", "unknown", "words"),
+    [
+        (-17.0, None, "stop once ssh can be seen, reason: idle"),
+        (-17.0, NOW, "stop once every GPU can be read and ssh can be seen, reason: idle"),
+        (60.0, None, "(in 1m), if ssh can be seen by then, reason: idle"),
+    ],
+)
+def test_a_countdown_that_waits_to_see_says_for_what(due: float, unknown: float | None, words: str) -> None:
+    """As the sentence does."""
+    blind = {"source": "ssh", "reason": "cannot be seen", "hatch": False, "unknown": True}
+    text = shown(phase="WARNING", incident=incident(due=NOW + due), vetoes=[blind], unknown_since=unknown)
+    assert words in " ".join(text.split())
+
+
+def test_a_date_is_the_earliest_while_a_sense_keeps_it_up() -> None:
+    """Of what heeds it; a hold may end later still."""
+    veto = {"source": "login", "reason": "alice is here", "hatch": False}
+    free = "warning as soon as nothing else keeps it up"
+    text = " ".join(shown(vetoes=[veto], deadline_at=NOW + 60.0).split())
+    assert f"idle for 1h: {free}, at {moment(NOW + 2880.0, NOW)} at the earliest, unless work is seen before" in text
+    assert f"the deadline: warning at {moment(NOW + 60.0, NOW)}, but not" in text
+    hold = {"owner": "ada", "reason": "", "until": NOW + 7200.0, "uid": 7}
+    text = " ".join(shown(vetoes=[veto], holds=[hold], state="HELD").split())
+    assert f"{free}, at {moment(NOW + 7200.0, NOW)} at the earliest" in text
+    text = " ".join(shown(vetoes=[{**veto, "hatch": True}], deadline_at=NOW + 60.0, state="HELD").split())
+    assert f"the deadline: {free}, at {moment(NOW + 60.0, NOW)} at the earliest" in text
+
+
 def test_no_warning_is_promised_while_somebody_holds_the_machine() -> None:
     """The hold's end is the earliest moment; a warning after it is its own."""
     hold = {"owner": "ada", "reason": "", "until": NOW + 7200.0, "uid": 7}
