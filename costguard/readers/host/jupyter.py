@@ -14,7 +14,7 @@ from costguard.readers.host.kernels import Kernel, Kernels, shown
 from costguard.readers.host.page import RESTS_SECONDS
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.sense import NEVER, NOT_YET, Activity, Moment, SensePaths, Sight, all_unknown
-from costguard.readers.host.text import PAGE_BYTES, read
+from costguard.readers.host.text import PAGE_BYTES, duration, read
 from costguard.readers.host.users import Users
 
 if TYPE_CHECKING:
@@ -144,8 +144,8 @@ class Jupyter:
             who, what = f"other kernels of {user}", "were busy"
         before = self._active.get(who)
         since, last = (before.since, max(before.last, at)) if before else (at, at)
-        minutes = f"{self._quiet_for / 60.0:g} min {without}" if self._quiet_for else f"a look {without}"
-        self._active[who] = Activity(who, what, since, last, minutes, user)
+        lets_go = f"{duration(self._quiet_for) if self._quiet_for else 'a look'} {without}"
+        self._active[who] = Activity(who, what, since, last, lets_go, user)
 
     def _lasts(self, one: Activity, now: float) -> bool:
         """Whether it still counts: for a while after its last sign, and at least until the next list."""

@@ -1,8 +1,8 @@
 """The sense `probe`: a program of the owner says whether the machine is needed.
 
 Exit codes are those of Nagios: 0 (OK) says that nothing needs it, 1 and 2 (WARNING, CRITICAL) that something does; 3 and every
-other one is unknown. With ``above`` it exits with 0 and writes a number, and a higher one says that the machine is needed.
-It only looks, so it runs in a dry run too. A short-lived process runs it (`costguard.readers.host.probe_run`).
+other one is unknown. With ``above`` it exits with 0 and writes one number and nothing else; a higher one says that the machine is
+needed. It only looks, so it runs in a dry run too. A short-lived process runs it (`costguard.readers.host.probe_run`).
 """
 
 from collections.abc import Mapping
@@ -103,7 +103,11 @@ class Probe:
             self._say_unknown(f"ended with exit code {code}")
         else:
             number = found.number
-            self._judge(now, number is not None and number > self._above, "wrote no number" if number is None else "")
+            self._judge(
+                now,
+                number is not None and number > self._above,
+                "did not write one number and nothing else" if number is None else "",
+            )
 
     def _judge(self, now: float, needed: bool, trouble: str) -> None:
         if trouble:

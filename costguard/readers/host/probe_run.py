@@ -7,12 +7,13 @@ Sources: prctl(2), proc_pid_stat(5) (field 4, parent).
 
 import ctypes
 import os
+import re
 import resource
 import select
 import signal
 import sys
 import time
-from math import isfinite
+from math import inf, isfinite
 from typing import NoReturn
 
 from costguard.accounts import Account, NoAccountError, account_of
@@ -39,6 +40,8 @@ LEFT_SECONDS = 0.5
 
 GONE_SECONDS = 3.0
 """Seconds to wait until what was killed is gone."""
+
+_NUMBER = re.compile(rb"\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?)\s*")
 
 _POLL_SECONDS = 0.05
 _COUNT_SECONDS = 0.5
@@ -201,12 +204,9 @@ def _watch(pid: int, fd: int, within: float) -> tuple[int, bytes]:
 
 
 def _number(output: bytes) -> float | None:
-    """The first word of the output, if it is a number."""
-    words = output[:256].split()
-    try:
-        value = float(words[0])
-    except (IndexError, ValueError):
-        return None
+    """The output, if it is one number and nothing else: of `0 waiting, 12 running` a first word would say that all is quiet."""
+    found = _NUMBER.fullmatch(output)
+    value = float(found[1]) if found else inf
     return value if isfinite(value) else None
 
 

@@ -18,13 +18,12 @@ from costguard.process.wire import from_line, to_line
 from costguard.readers import pipe
 from costguard.readers.host.job import HostAnswer, HostJob
 from costguard.readers.host.processes import Processes
-from costguard.readers.host.sense import NEVER, Activity, Moment, Sense, SensePaths, Sight
+from costguard.readers.host.sense import NEVER, WORDS, Activity, Moment, Sense, SensePaths, Sight
 from costguard.readers.host.senses import SENSES
 from costguard.readers.question import Question
 
 _LINE = 1 << 16  # bytes
 _LAST = Activity._fields.index("last")
-_WORDS = 300  # characters of each text
 ACTIVITIES_TOLD = 16
 """Activities of each sense that are told one by one; of further ones only their number."""
 
@@ -138,16 +137,16 @@ def _lasting(sight: Sight) -> tuple[object, ...]:
 
 
 def _told(sight: Sight) -> Sight:
-    if not sight.active and len(sight.unknown) + len(sight.seen) <= _WORDS:  # as most are
+    if not sight.active and len(sight.unknown) + len(sight.seen) <= WORDS:  # as most are
         return sight
     told = [
-        Activity(one.who[:_WORDS], one.what[:_WORDS], one.since, one.last, one.lets_go[:_WORDS], one.user[:_WORDS])
+        Activity(one.who[:WORDS], one.what[:WORDS], one.since, one.last, one.lets_go[:WORDS], one.user[:WORDS])
         for one in sight.active[:ACTIVITIES_TOLD]
     ]
     if others := sight.active[ACTIVITIES_TOLD:]:
         last = max(others, key=lambda one: one.last)
-        told.append(Activity(f"{len(others)} more", "are active", last.since, last.last, last.lets_go[:_WORDS]))
-    return Sight(tuple(told), sight.unknown[:_WORDS], sight.seen[:_WORDS])
+        told.append(Activity(f"{len(others)} more", "are active", last.since, last.last, last.lets_go[:WORDS]))
+    return Sight(tuple(told), sight.unknown[:WORDS], sight.seen[:WORDS])
 
 
 def _failure(error: Exception) -> str:

@@ -5,6 +5,7 @@ a notebook, is never read.
 """
 
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -82,9 +83,19 @@ NEVER = float("inf")
 NOT_YET = "not yet seen"
 """What a sense that compares two looks says after the first one."""
 
-_UNKNOWN = 400  # characters
+WORDS = 300
+"""Characters of each text that the guard is told."""
+
+_AND_MORE = 24  # characters: "; and 12345 more"
 
 
 def all_unknown(troubles: set[str]) -> str:
-    """What is unknown, in words; *not yet seen* is left out if there is more to say."""
-    return "; ".join(sorted(troubles - {NOT_YET} or troubles))[:_UNKNOWN]
+    """What is unknown, in words, of a long list its first ones; *not yet seen* is left out if there is more to say."""
+    all_of_them = sorted(troubles - {NOT_YET} or troubles)
+    words = "; ".join(all_of_them)
+    if len(words) <= WORDS:
+        return words
+    ends = accumulate(len(f"{one}; ") for one in all_of_them)
+    told = max(1, sum(end <= WORDS - _AND_MORE for end in ends))
+    first, others = "; ".join(all_of_them[:told]), len(all_of_them) - told
+    return f"{first[: WORDS - _AND_MORE]}; and {others} more" if others else first[:WORDS]

@@ -195,7 +195,7 @@ _PROBE = SenseRow(
             "number_or_off",
             "off",
             5,
-            "Instead, the program writes a number and exits with 0: above this value the machine is needed.",
+            "Instead, the program writes one number and nothing else, and exits with 0: above this value the machine is needed.",
         ),
         SenseSetting(
             "user",

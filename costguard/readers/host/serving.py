@@ -15,6 +15,7 @@ from costguard.readers.host.opened import SECONDS, opened, sockets_of
 from costguard.readers.host.page import RESTS_SECONDS, is_loopback
 from costguard.readers.host.processes import Process, Processes
 from costguard.readers.host.sense import NOT_YET, Activity, Moment, SensePaths, Sight, all_unknown
+from costguard.readers.host.text import duration
 from costguard.readers.host.users import Users
 
 if TYPE_CHECKING:
@@ -163,9 +164,7 @@ class Serving:
         if page.used is not None:  # what has lapsed is left out again below
             before = self._active.get(who)
             since = before.since if before else page.used
-            lets_go = (
-                f"{self._quiet_for / 60.0:g} min without requests" if self._quiet_for else "a look without requests"
-            )
+            lets_go = f"{duration(self._quiet_for) if self._quiet_for else 'a look'} without requests"
             last = max(before.last, page.used) if before else page.used
             self._active[who] = Activity(who, "had requests", since, last, lets_go, user)
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from costguard.readers.host.processes import Process, Processes
-from costguard.readers.host.sense import NEVER, Activity, Moment, SensePaths, Sight
+from costguard.readers.host.sense import NEVER, Activity, Moment, SensePaths, Sight, all_unknown
 from costguard.readers.host.text import PAGE_BYTES, duration, read, several
 from costguard.readers.host.users import Users
 
@@ -141,7 +141,7 @@ class Terminals:
         self._lapses = min([one.last + self._quiet_for for one in active.values()], default=NEVER)
         count = len(found)
         seen = f"{several(count, 'terminal')}, {'not' if count == 1 else 'none'} used" if count else NO_TERMINAL.seen
-        return Sight(tuple(active.values()), "; ".join(sorted(troubles)), seen)
+        return Sight(tuple(active.values()), all_unknown(troubles), seen)
 
     def _path(self, process: Process, path: str, device: os.stat_result) -> str:
         """The path to look at next time: by name, which is quicker than through the process, if it is one of this machine's own."""

@@ -23,6 +23,9 @@ LONGEST_CHARACTERS = 1 << 27
 BEGINNING_CHARACTERS = 1 << 18
 """How far into the file the results must begin: another file is not read to its end."""
 
+REMARKS, REMARK_CHARACTERS = 5, 300
+"""How many warnings of a server are told, and how many characters of each."""
+
 MACHINE_LABELS = ("Hostname", "hostname", "node", "host", "instance", "machine", "pod")
 GPU_LABELS = ("UUID", "uuid", "gpu_uuid", "gpu", "minor_number", "index", "device")
 NUMBER_LABELS = ("gpu", "index", "minor_number")
@@ -55,7 +58,7 @@ def read_answer(source: Source, options: Options, progress: Progress | None = No
     try:
         answer = json.loads(content)
         found = [series for series in answer["data"]["result"] if isinstance(series["values"], list)]
-        notes: list[str] = []
+        notes = list(_said(answer))
         wanted = list(_wanted(found, notes))
         metrics = [plain(str(each["metric"].get("__name__", ""))) for each in wanted]
         scales = per_cent_of([unit_of(metric) for metric in metrics], options.scale)
@@ -71,6 +74,18 @@ def read_answer(source: Source, options: Options, progress: Progress | None = No
     machines = dict.fromkeys(each.machine for each in series)
     traces = tuple(_trace(name, [each for each in series if each.machine == name]) for name in machines)
     return Recording(traces, sum(len(each.readings) for each in series), tuple(notes))
+
+
+def _said(answer: Mapping[str, Any]) -> Iterator[str]:
+    """What the server says of its answer: a GPU that is missing from a partial one shows in nothing else."""
+    if answer.get("isPartial") is True:  # VictoriaMetrics
+        yield "the server says that its answer is partial: GPUs, or times of them, may be missing"
+    for key, verb in (("warnings", "warns of"), ("infos", "notes on")):
+        given = answer.get(key) or []
+        texts = [" ".join(str(text).split()) for text in (given if isinstance(given, list) else [given])]
+        yield from (f"the server {verb} its answer: {text[:REMARK_CHARACTERS]}" for text in texts[:REMARKS])
+        if more := len(texts[REMARKS:]):
+            yield f"the server {verb} its answer {more} times more"
 
 
 def _wanted(found: Sequence[Mapping[str, Any]], notes: list[str]) -> Iterator[Mapping[str, Any]]:

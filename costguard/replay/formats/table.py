@@ -312,7 +312,7 @@ class Table:
         )
 
     def _refuse_doubtful_unit(self) -> None:
-        """Refuse loads that never exceed 1 and have fractions: they may be shares of 1 as well as per cent."""
+        """Refuse loads that never exceed 1 and are not all 0: they may be shares of 1 as well as per cent."""
         if self.options.scale is not None or self._columns is None:
             return
         for place, column in enumerate(self._columns.own):
@@ -388,9 +388,8 @@ def _guessed(cells: Sequence[str]) -> bool:
 
 
 def doubtful_unit(readings: Iterable[Reading]) -> bool:
-    """Whether loads that were read as per cent may be shares of 1: none is above 1, and some are fractions."""
-    loads = {reading.load for reading in readings if isinstance(reading, Known)}
-    return bool(loads) and max(loads) <= 0.01 and any(0.0 < value < 0.01 for value in loads)
+    """Whether loads that were read as per cent may be shares of 1: none is above 1, and some are above 0."""
+    return 0.0 < max((reading.load for reading in readings if isinstance(reading, Known)), default=0.0) <= 0.01
 
 
 def _shape(cell: str) -> str:

@@ -55,6 +55,36 @@ def test_an_answer_of_prometheus(tmp_path: Path) -> None:
     assert (found["b"].devices[0].number, found["a"].interval) == (3, 30.0)
 
 
+def notes(folder: Path, **said: object) -> tuple[str, ...]:
+    """What is told of an answer in which the server says this beside its data."""
+    path = folder / "answer.json"
+    found = [series("DCGM_FI_DEV_GPU_UTIL", ["0", "50"], Hostname="a", gpu="0")]
+    path.write_text(json.dumps({"status": "success", **said, "data": {"resultType": "matrix", "result": found}}))
+    return read(str(path)).notes
+
+
+def test_what_a_server_says_of_its_answer_is_told(tmp_path: Path) -> None:
+    """A GPU that is missing from a partial answer shows in nothing else."""
+    assert notes(tmp_path) == notes(tmp_path, warnings=[], infos=None, isPartial=False) == ()
+    told = notes(tmp_path, warnings=["partial response: 1 store\ntimed out"], infos=["PromQL info: none"])
+    assert told == (
+        "the server warns of its answer: partial response: 1 store timed out",
+        "the server notes on its answer: PromQL info: none",
+    )
+    assert notes(tmp_path, warnings="one text") == ("the server warns of its answer: one text",)
+    assert notes(tmp_path, isPartial=True) == (
+        "the server says that its answer is partial: GPUs, or times of them, may be missing",
+    )
+
+
+def test_no_server_says_too_much(tmp_path: Path) -> None:
+    """Long remarks are cut, and many are counted."""
+    told = notes(tmp_path, warnings=[f"{number} {'x' * 999}" for number in range(9)])
+    assert len(told) == 6
+    assert all(len(note) < 350 for note in told)
+    assert told[-1] == "the server warns of its answer 4 times more"
+
+
 def test_an_engine_alone_is_no_load_of_a_gpu(tmp_path: Path) -> None:
     """A decoder that rests says nothing of the rest."""
     found = answer(tmp_path, series("DCGM_FI_DEV_DEC_UTIL", ["0", "0"], Hostname="a", gpu="0"))

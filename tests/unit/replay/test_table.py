@@ -365,6 +365,25 @@ def test_shares_of_one_are_asked_about(tmp_path: Path, reader: str) -> None:
 
 
 @pytest.mark.parametrize("reader", ["standard", "fast"])
+@pytest.mark.parametrize("busy", ["1", "1.0"])
+def test_ones_and_zeros_are_asked_about(tmp_path: Path, reader: str, busy: str) -> None:
+    """Whether a GPU works, or one per cent of it: both write 1."""
+    text = "timestamp,load\n" + "".join(f"{1.75e9 + 10 * k},{busy if k % 5 else 0}\n" for k in range(20))
+    with pytest.raises(TraceError, match="no load is above 1") as caught:
+        table(tmp_path, text, reader=reader)
+    assert "--scale 100" in caught.value.hint
+    assert set(loads(only(table(tmp_path, text, Options(scale=100.0), reader)))) == {0.0, 1.0}
+    assert set(loads(only(table(tmp_path, text, Options(scale=1.0), reader)))) == {0.0, 0.01}
+
+
+@pytest.mark.parametrize("reader", ["standard", "fast"])
+def test_zeros_alone_need_no_unit(tmp_path: Path, reader: str) -> None:
+    """They are 0 in each."""
+    text = "timestamp,load\n" + "".join(f"{1.75e9 + 10 * k},{k % 2 and '0.0'}\n" for k in range(20))
+    assert set(loads(only(table(tmp_path, text, reader=reader)))) == {0.0}
+
+
+@pytest.mark.parametrize("reader", ["standard", "fast"])
 @pytest.mark.parametrize("header", ["timestamp,load [%]", "timestamp,gpu_util_pct"])
 def test_a_unit_in_the_header_is_an_answer(tmp_path: Path, reader: str, header: str) -> None:
     """An idle GPU of 0.2 per cent needs no question."""

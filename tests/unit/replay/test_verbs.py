@@ -274,3 +274,14 @@ def test_the_time_line_begins_with_its_beginning(log: Path) -> None:
     _, out, _ = replay(str(log), "--policy", f"{POLICY}, arm_duration=0s")
     kinds = [line.split()[2] for line in out.splitlines() if line.startswith("2026-01-31")]
     assert kinds[:2] == ["begin", "armed"]
+
+
+def test_a_servers_warning_cannot_steer_a_terminal(tmp_path: Path) -> None:
+    """It is told on one line of standard error, without its control characters."""
+    values = [[1_750_000_000 + 30 * k, "0"] for k in range(9)]
+    one = {"metric": {"__name__": "DCGM_FI_DEV_GPU_UTIL", "Hostname": "a", "gpu": "0"}, "values": values}
+    said = {"status": "success", "warnings": ["1 store\n\x1b[2Jtimed out"], "data": {"result": [one]}}
+    (tmp_path / "answer.json").write_text(json.dumps(said))
+    code, _, errors = replay(str(tmp_path / "answer.json"), "--policy", POLICY)
+    assert code == 0, errors
+    assert "note: the server warns of its answer: 1 store  [2Jtimed out\n" in errors

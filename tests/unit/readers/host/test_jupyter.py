@@ -152,6 +152,13 @@ def test_an_open_tab_is_no_work(world: World, start: Make, state: str) -> None:
         assert world.look(HOUR) == Sight(seen="no kernel is busy")
 
 
+def test_what_lets_a_kernel_go_is_told_in_seconds_where_it_is_short(world: World, start: Make) -> None:
+    """Not in thirds of a minute."""
+    world.sense = Jupyter({"quiet_for": 20.0}, world.place)
+    start().kernel("python3", "busy")
+    assert world.looks(2).active[0].lets_go == "20 s without a busy cell"
+
+
 def test_people_think_between_two_cells(tmp_path: Path, world: World, start: Make) -> None:
     """A kernel counts for ``quiet_for`` after it was last seen busy."""
     world.sense = Jupyter({"quiet_for": 600.0}, world.place)

@@ -27,6 +27,7 @@ from tests.unit.readers.host.tree import look_as_reader
 SETTINGS: dict[str, object] = {"run": [], "user": "", "every": 30.0, "timeout": 10.0, "above": None}
 PLACE = SensePaths()
 NO_PROCESSES = Processes(PLACE)
+NO_NUMBER = "did not write one number and nothing else"
 LOOK_SECONDS = 2.0
 
 
@@ -136,25 +137,36 @@ def test_a_program_that_cannot_begin_is_unknown(tmp_path: Path) -> None:
     ("script", "active", "unknown"),
     [
         ("echo 5", False, ""),
-        ("echo 5.5 jobs; echo 9", True, ""),
-        ("echo 1e9", True, ""),
+        ("echo 5.5", True, ""),
+        ("echo 6.", True, ""),
+        ("echo .5", False, ""),
+        ("echo +1e9", True, ""),
         ("echo -7", False, ""),
         ("echo 5.0001", True, ""),
-        ("printf '\\n\\n\\t 7'", True, ""),
-        ("printf '%255s9'", True, ""),
-        ("printf '%256s9'", False, "wrote no number"),
-        ("printf '%253s6666'", True, ""),
-        ("printf '\\0 9'", False, "wrote no number"),
-        ("echo -inf", False, "wrote no number"),
-        ("echo nan", False, "wrote no number"),
-        ("echo inf", False, "wrote no number"),
-        ("echo five", False, "wrote no number"),
-        ("true", False, "wrote no number"),
+        ("printf '\\n\\n\\t 7 \\r\\n'", True, ""),
+        ("printf '%9999s9'", True, ""),
+        ("echo 0 a; echo 12 b; echo 12 total", False, NO_NUMBER),
+        ("echo 0 waiting, 12 running", False, NO_NUMBER),
+        ("echo 7 jobs", False, NO_NUMBER),
+        ("echo 7; echo 2", False, NO_NUMBER),
+        ("echo 7%", False, NO_NUMBER),
+        ("echo 1_000", False, NO_NUMBER),
+        ("echo 1,5", False, NO_NUMBER),
+        ("echo 0x7f", False, NO_NUMBER),
+        ("echo .", False, NO_NUMBER),
+        ("echo \u0667", False, NO_NUMBER),
+        ("printf '\\0 9'", False, NO_NUMBER),
+        ("echo -inf", False, NO_NUMBER),
+        ("echo nan", False, NO_NUMBER),
+        ("echo inf", False, NO_NUMBER),
+        ("echo 1e999", False, NO_NUMBER),
+        ("echo five", False, NO_NUMBER),
+        ("true", False, NO_NUMBER),
         ("echo 9; exit 1", False, "ended with exit code 1"),
     ],
 )
 def test_a_number_is_compared(script: str, active: bool, unknown: str) -> None:
-    """The first word that it writes, and exit code 0 with it."""
+    """One number and nothing else, and exit code 0 with it: a first word of 0 may stand before others."""
     sight = World(*shell(script), above=5.0).found()
     assert bool(sight.active) is active
     assert sight.unknown.endswith(unknown)

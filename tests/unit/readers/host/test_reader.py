@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import select
 import subprocess
 import time
@@ -21,7 +22,7 @@ from costguard.process.wire import to_line
 from costguard.readers.host.job import HostJob
 from costguard.readers.host.processes import Processes
 from costguard.readers.host.reader import ACTIVITIES_TOLD, ActiveSenses, Questions, now, serve
-from costguard.readers.host.sense import Activity, Moment, Sight
+from costguard.readers.host.sense import WORDS, Activity, Moment, Sight, all_unknown
 from tests.unit.readers.host.tree import OWN, Tree
 
 SETTINGS = {"quiet_for": 1800.0, "users": [], "ignore_users": []}
@@ -244,6 +245,29 @@ def test_a_crowd_is_told_as_one(tmp_path: Path) -> None:
     assert len(rows) == ACTIVITIES_TOLD + 1
     assert rows[-1] == Activity("83 more", "are active", 104.0 - 99.0, 104.0, "rest")
     assert len(json.dumps(rows)) < 10_000
+
+
+@pytest.mark.parametrize("count", [1, 2, 4, 5, 6, 30, 12_000])
+def test_a_long_list_of_troubles_ends_at_a_whole_one(tmp_path: Path, count: int) -> None:
+    """The others are counted: half a sentence would say something else."""
+    troubles = {f"vLLM of a.user.with.a.long.name on port {20_000 + number} does not answer" for number in range(count)}
+    senses = ActiveSenses(world(tmp_path))
+    senses._add("serving", Scripted(Sight(unknown=all_unknown(troubles))))
+    senses.look(now())
+    *told, last = senses.told()["serving"].unknown.split("; ")
+    more = re.fullmatch(r"and (\d+) more", last)
+    told += [] if more else [last]
+    assert set(told) <= troubles
+    assert len(told) + (int(more[1]) if more else 0) == count
+    assert len(told) == min(count, 4)
+
+
+def test_one_long_trouble_does_not_hide_that_there_are_more(tmp_path: Path) -> None:
+    """It is cut; alone, where all texts are."""
+    assert all_unknown({"a" * 999}) == "a" * WORDS
+    told = all_unknown({"a" * 999, "b"})
+    assert told.endswith("a; and 1 more")
+    assert len(told) <= WORDS
 
 
 @pytest.mark.parametrize("more", [0, 1, 2])

@@ -435,6 +435,16 @@ def test_a_server_that_waits_for_requests_does_not_hold(world: World, serve: Ser
     assert len(server.requests) > 90
 
 
+@pytest.mark.parametrize(("quiet_for", "words"), [(20.0, "20 s"), (90.0, "90 s"), (3600.0, "1 h")])
+def test_what_lets_it_go_is_told_as_people_say_it(tmp_path: Path, serve: Serve, quiet_for: float, words: str) -> None:
+    """In seconds, minutes or hours, whichever come out even."""
+    world = World(tmp_path, quiet_for=quiet_for)
+    server = serve(page(vllm(running=2.0)))
+    world.process(5_000_000, f"vllm serve m --port {server.port}", name="vllm")
+    (one,) = world.looks(2).active
+    assert one.lets_go == f"{words} without requests"
+
+
 def test_requests_between_two_looks_count(tmp_path: Path, serve: Serve) -> None:
     """A server that answers fast is never seen busy: its count of requests has grown. A count that falls is a restart."""
     world = World(tmp_path, quiet_for=600.0)
