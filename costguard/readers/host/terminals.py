@@ -1,13 +1,16 @@
 """The sense `terminals`: who typed on a terminal of this machine. An open, idle terminal is no activity, and neither is output.
 
 The access time of a terminal's device moves when a program reads what was typed on it, in steps of 8 s, however its file
-system is mounted; its modification time moves with output. Source: Linux, drivers/tty/tty_io.c, tty_update_time().
+system is mounted; its modification time moves with output. Source: Linux, drivers/tty/tty_io.c, tty_update_time(). On older
+kernels (seen on 6.1, no more on 6.12) what is read through /dev/tty, as by emacs, moves the access time of that node alone. All
+terminals share it, so it counts for those where a program has it open, unless one of their own devices has moved as well.
 """
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+from costguard.readers.host.opened import opened
 from costguard.readers.host.processes import Process, Processes
 from costguard.readers.host.sense import NEVER, Activity, Moment, SensePaths, Sight, all_unknown
 from costguard.readers.host.text import PAGE_BYTES, duration, read, several
@@ -26,6 +29,15 @@ _MULTIPLEXERS = frozenset(("tmux: client", "screen"))
 _SHELLS = frozenset(("bash", "zsh", "fish", "sh", "dash", "ksh", "tcsh", "csh")) | _MULTIPLEXERS
 _WITH_VALUE = frozenset((b"--init-file", b"--rcfile", b"-o", b"+o", b"-O", b"+O"))
 """Options of shells that take the argument after them."""
+
+_ATIME_STEP_SECONDS = 8.0
+"""The kernel moves access times of terminals in steps of this size."""
+
+_SHARED = "/dev/tty"
+"""A program's own terminal, whichever that is."""
+
+_PROCESSES_SEARCHED = 64
+"""Processes of one terminal that may have `_SHARED` open."""
 
 _NO_PROCESS = 0, 0  # number and start of a terminal's process, if none is known
 
@@ -54,6 +66,15 @@ class _Terminal:
             self.last, self.what = at, what
 
 
+class _Session(NamedTuple):
+    """The first process of a session, and its terminal: what was seen of it, where, and its device."""
+
+    process: Process
+    terminal: _Terminal
+    path: str
+    device: os.stat_result
+
+
 class Terminals:
     """See the module."""
 
@@ -67,6 +88,7 @@ class Terminals:
         self._here: int | None = None  # the file system of this machine's own pseudo terminals
         self._edition: int | None = None  # of no look yet
         self._sessions: dict[int, Process] = {}  # the first process of each that has a terminal
+        self._shared: dict[str, float] = {}  # when each `_SHARED` was read last, by its path: containers have their own
         self._watched: list[tuple[str, _Marks]] | None = None  # every terminal as it was; None where that is not all
         self._lapses = NEVER  # when the next user stops counting, unless they type
         self._sight = NO_TERMINAL
@@ -113,7 +135,7 @@ class Terminals:
         found: dict[tuple[int, int, int], _Terminal] = {}
         active: dict[str, Activity] = {}
         troubles: set[str] = set()
-        watched: list[tuple[str, _Marks]] = []
+        sessions: list[_Session] = []
         try:
             self._here = os.stat(f"{self._place.dev}/pts").st_dev
         except OSError as error:
@@ -127,8 +149,10 @@ class Terminals:
             elif device:
                 key = (process.pid, process.start, process.terminal)
                 found[key] = self._follow(key, device[1], process, now)
-                self._note(active, found[key], device[1], process, now)
-                watched.append((self._path(process, *device), _marks(device[1])))
+                sessions.append(_Session(process, found[key], *device))
+        shared = self._follow_shared(sessions, now, processes)
+        for one in sessions:
+            self._note(active, one.terminal, one.device, one.process, now)
         told = {terminal for _, _, terminal in found}
         for path, device_seen in self._devices() if processes.unknown else ():
             if any(_device_number(terminal) == device_seen.st_rdev for terminal in told):
@@ -137,7 +161,8 @@ class Terminals:
             found[key] = self._follow(key, device_seen, None, now)
             self._note(active, found[key], device_seen, None, now, path)
         self._known, self._looked = found, now.boot
-        self._watched = watched if not troubles and len(watched) == len(self._sessions) else None
+        watched = [(self._path(one.process, one.path, one.device), _marks(one.device)) for one in sessions]
+        self._watched = [*watched, *shared] if not troubles and len(watched) == len(self._sessions) else None
         self._lapses = min([one.last + self._quiet_for for one in active.values()], default=NEVER)
         count = len(found)
         seen = f"{several(count, 'terminal')}, {'not' if count == 1 else 'none'} used" if count else NO_TERMINAL.seen
@@ -195,15 +220,63 @@ class Terminals:
         terminal = self._known.get(key) if self._known is not None else None
         if terminal is None:
             terminal = _Terminal(device.st_atime)
-            if self._known is None:
-                terminal.used(now.boot - max(0.0, now.wall - device.st_atime), "typed", self._quiet_for)
-            elif process is None or self._is_interactive(process):
-                terminal.used(now.boot, "opened a shell", self._quiet_for)
+            first = self._known is None
+            age = max(0.0, now.wall - device.st_atime) if first else 0.0
+            typed = first and abs(device.st_atime - device.st_ctime) >= _ATIME_STEP_SECONDS  # else it was only opened
+            if typed or process is None or self._is_interactive(process):
+                terminal.used(now.boot - age, "typed" if typed else "opened a shell", self._quiet_for)
         elif device.st_atime != terminal.accessed:
             terminal.accessed = device.st_atime
             age = min(max(0.0, now.wall - device.st_atime), now.boot - self._looked)
             terminal.used(now.boot - age, "typed", self._quiet_for)
         return terminal
+
+    def _follow_shared(self, sessions: list[_Session], now: Moment, processes: Processes) -> list[tuple[str, _Marks]]:
+        """Note who typed for a program that reads `_SHARED`; gives what to look at next time."""
+        by_path: dict[str, list[_Session]] = {}
+        for one in sessions:
+            by_path.setdefault(self._shared_path(one), []).append(one)
+        before, self._shared, watched = self._shared, {}, []
+        for path, those in by_path.items():
+            try:
+                device = os.stat(path)
+            except OSError:  # this container has none
+                continue
+            self._shared[path] = device.st_atime
+            watched.append((path, _marks(device)))
+            age = max(0.0, now.wall - device.st_atime)
+            if self._known is not None:
+                if before.get(path, device.st_atime) == device.st_atime:
+                    continue
+                age = min(age, now.boot - self._looked)
+            if age <= self._quiet_for:
+                self._note_shared(those, now.boot - age, processes)
+        return watched
+
+    def _note_shared(self, sessions: list[_Session], at: float, processes: Processes) -> None:
+        """Somebody typed at that moment for a program that reads `_SHARED` in one of these sessions."""
+        readers = [one.terminal for one in sessions if self._reads_shared(one.process, processes)]
+        if any(terminal.last >= at - _ATIME_STEP_SECONDS for terminal in readers):
+            return  # on a newer kernel its own device has told so
+        for terminal in readers:
+            terminal.used(at, "typed" if len(readers) == 1 else "may have typed", self._quiet_for)
+
+    def _reads_shared(self, session: Process, processes: Processes) -> bool:
+        """Whether a program on the terminal of this session has `_SHARED` open."""
+        there = [one for one in processes.all() if one.terminal == session.terminal]
+        for process in there[:_PROCESSES_SEARCHED]:
+            try:
+                if any(target == _SHARED for _, target in opened(self._place.proc, process.pid)):
+                    return True
+            except OSError:  # it has ended, or is another user's
+                continue
+        return False
+
+    def _shared_path(self, session: _Session) -> str:
+        """The node of `_SHARED` that the programs of a session see."""
+        if session.device.st_dev == self._here or not _is_pseudo(session.process.terminal):
+            return f"{self._place.dev}/tty"
+        return f"{self._place.proc}/{session.process.pid}/root{_SHARED}"
 
     def _is_interactive(self, process: Process) -> bool:
         """Whether a person may sit there: a shell, and none that was started to run one command."""

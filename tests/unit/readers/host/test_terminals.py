@@ -304,6 +304,108 @@ def test_a_terminal_of_a_container_is_said_to_be_one(world: World, pty: Pty) -> 
     assert world.look().active[0].who == f"{ME} on {pty.name} in a container"
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "what"), [("bash", "-bash", ["opened a shell"]), ("sleep", "sleep 9", [])]
+)
+def test_a_new_reader_knows_what_was_only_opened(
+    world: World, pty: Pty, name: str, arguments: str, what: list[str]
+) -> None:
+    """Nobody typed there: at each restart a robot's terminal counted for half an hour."""
+    world.session(70, pty, name, arguments)
+    assert [one.what for one in world.look().active] == what
+
+
+class Shared:
+    """A /dev whose tty moves as on older kernels: alone, whichever terminal a program read through it."""
+
+    def __init__(self, world: World, folder: Path) -> None:
+        self.world, self.path = world, folder / "tty"
+        folder.mkdir(parents=True)
+        (folder / "pts").symlink_to("/dev/pts")
+        self.path.touch()
+        self.read(-86400.0)
+        world.place = world.place._replace(dev=str(folder))
+        world.begin()
+
+    def read(self, after: float = 7.0) -> None:
+        """A program reads through it what was typed so many seconds from the last look on."""
+        os.utime(self.path, (self.world.wall + after, self.world.wall))
+
+    def opened_by(self, *pids: int) -> None:
+        for pid in pids:
+            (self.world.proc / str(pid) / "fd" / "7").symlink_to("/dev/tty")
+
+
+@pytest.fixture
+def shared(world: World, tmp_path: Path) -> Shared:
+    return Shared(world, tmp_path / "dev")
+
+
+@pytest.fixture
+def another() -> Iterator[Pty]:
+    made = Pty(*os.openpty())
+    yield made
+    os.close(made.person)
+    os.close(made.program)
+
+
+def test_what_is_read_through_dev_tty_is_typed(world: World, pty: Pty, another: Pty, shared: Shared) -> None:
+    """On older kernels emacs moves no terminal's own time; a terminal where nothing has it open stays quiet."""
+    world.session(80, another)
+    another.typed(world.wall - 86400.0)
+    forgotten(world, pty, 70)
+    shared.opened_by(70)
+    shared.read()
+    (one,) = world.look().active
+    assert (one.who, one.what) == (f"{ME} on {pty.name}", "typed")
+    assert one.last == pytest.approx(world.boot - 3.0, abs=0.1)
+    assert world.look(QUIET + STEP).active == (), "it counts once"
+    shared.read()
+    assert len(world.look().active) == 1
+
+
+def test_who_typed_through_dev_tty_may_be_one_of_several(world: World, pty: Pty, another: Pty, shared: Shared) -> None:
+    """All terminals share it; but where one of their own devices has moved, as on newer kernels, that one it was."""
+    world.session(80, another)
+    another.typed(world.wall - 86400.0)
+    forgotten(world, pty, 70)
+    shared.opened_by(70, 80)
+    shared.read()
+    pty.typed(world.wall + 7.0)
+    assert [(one.who, one.what) for one in world.look().active] == [(f"{ME} on {pty.name}", "typed")]
+    assert world.look(QUIET + STEP).active == ()
+    shared.read()
+    assert [one.what for one in world.look().active] == ["may have typed"] * 2
+
+
+@pytest.mark.parametrize(("ago", "count"), [(600.0, 1), (QUIET + 100.0, 0)])
+def test_a_new_reader_goes_by_the_date_of_dev_tty(
+    world: World, pty: Pty, shared: Shared, ago: float, count: int
+) -> None:
+    """After its restart it knows of what was typed a while ago."""
+    forgotten(world, pty)
+    shared.opened_by(70)
+    shared.read(-ago)
+    world.begin()
+    assert len(seen := world.look().active) == count
+    assert all(one.last == pytest.approx(world.boot - ago - STEP, abs=0.1) for one in seen)
+
+
+def test_a_container_has_a_dev_tty_of_its_own(world: World, pty: Pty, tmp_path: Path) -> None:
+    """That of the machine says nothing of it."""
+    (world.proc / "dev/pts").mkdir(parents=True)
+    world.place = world.place._replace(dev=str(world.proc / "dev"))
+    world.begin()
+    inside = world.proc / "70" / "root" / "dev"
+    inside.mkdir(parents=True)
+    (inside / "tty").touch()
+    os.utime(inside / "tty", (0.0, 0.0))
+    forgotten(world, pty)
+    (world.proc / "70" / "fd" / "7").symlink_to("/dev/tty")
+    os.utime(inside / "tty", (world.wall + 7.0, world.wall))
+    assert [one.who for one in world.look().active] == [f"{ME} on {pty.name} in a container"]
+
+
 def test_what_nobody_touched_is_not_looked_at_anew(world: World, pty: Pty) -> None:
     """A look at which nothing happens costs a jobless machine next to nothing."""
     forgotten(world, pty)
