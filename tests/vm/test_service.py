@@ -45,6 +45,19 @@ time.sleep(10000)
 """
 """Has the device of a GPU open, as far as that goes without its driver."""
 
+TYPES = """\
+import os, pty, time
+child, keys = pty.fork()
+if child == 0:
+    own = os.open("/dev/tty", os.O_RDWR)
+    while True:
+        os.read(own, 100)
+while True:
+    time.sleep(5)
+    os.write(keys, b"x\\n")
+"""
+"""Types on a terminal of its own, for a program that reads /dev/tty."""
+
 TOLD_SECONDS = 300.0
 OWNERS = """\
 #!/bin/bash
@@ -111,6 +124,19 @@ def test_a_warning_reaches_who_sits_at_a_console_without_an_entry_in_utmp(guarde
     guarded.until(lambda: all(map(guarded.told, words)), seconds=TOLD_SECONDS)
     guarded.shell("systemctl stop trains; rm /dev/nvidia0")
     guarded.move(util=90, processes=[])
+
+
+def test_what_is_read_through_dev_tty_is_typed(guarded: Guarded) -> None:
+    """Older kernels note it at that node alone, and an editor reads it there."""
+    guarded.put("/srv/types", TYPES)
+    guarded.run("systemd-run", "--quiet", "--uid=bob", "--unit=types", "--collect", "python3", "/srv/types")
+
+    def typed() -> list[str]:
+        senses = {sense["name"]: sense["active"] for sense in guarded.status()["agent"]["senses"]}
+        return [one["what"] for one in senses["terminals"] if one["who"].startswith("bob on pts/")]
+
+    guarded.until(lambda: typed() == ["typed"])
+    guarded.shell("systemctl stop types")
 
 
 def test_it_comes_back_after_a_kill_with_a_full_disk(guarded: Guarded) -> None:
