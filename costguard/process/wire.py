@@ -7,7 +7,6 @@ Inside a mapping a named tuple is a row, the list of its fields in their order: 
 """
 
 from collections.abc import Mapping
-from contextlib import suppress
 from math import isfinite
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin
@@ -97,9 +96,11 @@ def _object(value: object, path: str) -> dict[str, Any]:
 
 def _number(value: object, path: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        with suppress(OverflowError):  # more digits than any number has
+        try:
             if isfinite(value):
                 return float(value)
+        except OverflowError:  # more digits than any number has
+            pass
     raise MalformedError(f"{path} is not a number")
 
 

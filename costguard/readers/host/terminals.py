@@ -33,6 +33,9 @@ _WITH_VALUE = frozenset((b"--init-file", b"--rcfile", b"-o", b"+o", b"-O", b"+O"
 _ATIME_STEP_SECONDS = 8.0
 """The kernel moves access times of terminals in steps of this size."""
 
+_JUST_OPENED_SECONDS = 60.0
+"""At the very first look so young a terminal counts: whether somebody types there does not show yet."""
+
 _SHARED = "/dev/tty"
 """A program's own terminal, whichever that is."""
 
@@ -222,7 +225,10 @@ class Terminals:
             terminal = _Terminal(device.st_atime)
             first = self._known is None
             age = max(0.0, now.wall - device.st_atime) if first else 0.0
-            typed = first and abs(device.st_atime - device.st_ctime) >= _ATIME_STEP_SECONDS  # else it was only opened
+            untouched = (
+                abs(device.st_atime - device.st_ctime) < _ATIME_STEP_SECONDS
+            )  # it was only opened, as far as shows
+            typed = first and (age < _JUST_OPENED_SECONDS or not untouched)
             if typed or process is None or self._is_interactive(process):
                 terminal.used(now.boot - age, "typed" if typed else "opened a shell", self._quiet_for)
         elif device.st_atime != terminal.accessed:
