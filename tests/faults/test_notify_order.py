@@ -269,8 +269,8 @@ def test_many_messages_at_once_arrive_in_their_order_and_a_quick_chat_waits_for_
 
 @pytest.mark.timeout(120)
 def test_waiting_takes_nothing_of_the_time_for_an_answer(tmp_path: Path) -> None:
-    """A service that needs sixteen seconds takes a message that had to wait for another one there as it takes any."""
-    with rooms(tmp_path, slow=16.0) as made:
+    """A service that needs twenty-two seconds takes a message that had to wait for another one there as it takes any."""
+    with rooms(tmp_path, slow=22.0) as made:
         answers = tell_all(tmp_path, ["slow"], ["warning", "cancelled"])
         assert made["slow"].titles == ["0", "1"]
     assert [list(answer["reached"]) for answer in answers] == [["slow"], ["slow"]], answers
