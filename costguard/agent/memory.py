@@ -117,9 +117,8 @@ class Memory:
         """Work under this policy."""
         self._policy = policy
         text = json.dumps([self._version, *policy])
-        self._rules: tuple[object, ...] = tuple(
-            json.loads(text)
-        )  # what a saved state was made under, as JSON reads it back
+        # what a saved state was made under, as JSON reads it back
+        self._rules: tuple[object, ...] = tuple(json.loads(text))
         self._mark = zlib.crc32(text.encode())  # a checksum of that
         self._written = (None, "")
         self._essence = ()  # saved with the next step: under another policy than this one no state is gone on with
@@ -164,9 +163,8 @@ class Memory:
         try:
             lasting = from_line(Commitments, boot.commitments) if boot.commitments else None
             if lasting is not None and lasting.rules != self._mark:
-                lasting = lasting._replace(
-                    unused=0.0
-                )  # quiet under another policy: a full time is needed under this one
+                # quiet under another policy: a full time is needed under this one
+                lasting = lasting._replace(unused=0.0)
             state = initial(boot.boot_id, boot.instance, lasting, now)
             self._order = lasting.order if lasting is not None else 0
         except UNUSABLE as error:

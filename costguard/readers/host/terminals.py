@@ -7,10 +7,11 @@ terminals share it, so it counts for those where a program has it open, unless o
 """
 
 import os
+import time
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from costguard.readers.host.opened import opened
+from costguard.readers.host.opened import SECONDS, opened
 from costguard.readers.host.processes import Process, Processes
 from costguard.readers.host.sense import NEVER, Activity, Moment, SensePaths, Sight, all_unknown
 from costguard.readers.host.text import PAGE_BYTES, duration, read, several
@@ -225,9 +226,8 @@ class Terminals:
             terminal = _Terminal(device.st_atime)
             first = self._known is None
             age = max(0.0, now.wall - device.st_atime) if first else 0.0
-            untouched = (
-                abs(device.st_atime - device.st_ctime) < _ATIME_STEP_SECONDS
-            )  # it was only opened, as far as shows
+            # it was only opened, as far as shows
+            untouched = abs(device.st_atime - device.st_ctime) < _ATIME_STEP_SECONDS
             typed = first and (age < _JUST_OPENED_SECONDS or not untouched)
             if typed or process is None or self._is_interactive(process):
                 terminal.used(now.boot - age, "typed" if typed else "opened a shell", self._quiet_for)
@@ -261,16 +261,21 @@ class Terminals:
 
     def _note_shared(self, sessions: list[_Session], at: float, processes: Processes) -> None:
         """Somebody typed at that moment for a program that reads `_SHARED` in one of these sessions."""
-        readers = [one.terminal for one in sessions if self._reads_shared(one.process, processes)]
+        there: dict[int, list[Process]] = {}
+        for process in processes.all():
+            there.setdefault(process.terminal, []).append(process)
+        end = time.thread_time() + SECONDS  # whoever lets it take longer hides nobody
+        readers = [one.terminal for one in sessions if self._reads_shared(there.get(one.process.terminal, []), end)]
         if any(terminal.last >= at - _ATIME_STEP_SECONDS for terminal in readers):
             return  # on a newer kernel its own device has told so
         for terminal in readers:
             terminal.used(at, "typed" if len(readers) == 1 else "may have typed", self._quiet_for)
 
-    def _reads_shared(self, session: Process, processes: Processes) -> bool:
-        """Whether a program on the terminal of this session has `_SHARED` open."""
-        there = [one for one in processes.all() if one.terminal == session.terminal]
+    def _reads_shared(self, there: list[Process], end: float) -> bool:
+        """Whether one of these programs has `_SHARED` open; so it counts, too, where the time is over (CPU seconds)."""
         for process in there[:_PROCESSES_SEARCHED]:
+            if time.thread_time() > end:
+                return True
             try:
                 if any(target == _SHARED for _, target in opened(self._place.proc, process.pid)):
                     return True

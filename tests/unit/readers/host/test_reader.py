@@ -413,3 +413,24 @@ def test_each_sense_rests_where_nothing_happens(tmp_path: Path, name: str) -> No
     for pid in range(200, 205):
         tree.ends(pid)
     assert rests()
+
+
+def test_no_arguments_are_kept_after_a_look(tmp_path: Path) -> None:
+    """They may hold a password, and this process stays."""
+
+    class Asks(Scripted):
+        def look(self, at: Moment, processes: Processes) -> Sight:
+            self.processes = processes
+            return Sight(seen=self.read())
+
+        def read(self) -> str:
+            (process,) = self.processes.all()
+            return self.processes.arguments(process).decode()
+
+    senses, asks = ActiveSenses(world(tmp_path)), Asks()
+    (tmp_path / "proc" / "1" / "cmdline").write_text("init --password=hunter2")
+    senses._add("asks", asks)
+    senses.look(now())
+    assert "hunter2" in senses.sights["asks"].seen
+    (tmp_path / "proc" / "1" / "cmdline").write_text("init")
+    assert asks.read() == "init"

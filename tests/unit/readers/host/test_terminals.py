@@ -391,6 +391,24 @@ def test_a_new_reader_goes_by_the_date_of_dev_tty(
     assert all(one.last == pytest.approx(world.boot - ago - STEP, abs=0.1) for one in seen)
 
 
+def test_a_crowd_with_many_files_neither_hides_who_typed_nor_takes_long(
+    world: World, pty: Pty, another: Pty, shared: Shared
+) -> None:
+    """Anybody may touch /dev/tty at every look, with thousands of files open: the look ends in time, and who may have typed counts."""
+    for number in range(60):
+        world.session(100 + number, another)
+        folder = world.proc / str(100 + number)
+        for name in range(10, 1000):
+            (folder / "fd" / str(name)).symlink_to("/x")
+    another.typed(world.wall - 86400.0)
+    forgotten(world, pty, 70)
+    shared.opened_by(70)
+    shared.read()
+    began = time.thread_time()
+    assert f"{ME} on {pty.name}" in [one.who for one in world.look().active]
+    assert time.thread_time() - began < 2.0
+
+
 def test_a_container_has_a_dev_tty_of_its_own(world: World, pty: Pty, tmp_path: Path) -> None:
     """That of the machine says nothing of it."""
     (world.proc / "dev/pts").mkdir(parents=True)
